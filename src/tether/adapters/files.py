@@ -1,0 +1,177 @@
+"""Transitions and probes from ``.npz``, ``.csv``, ``.parquet`` and pandas data frames."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.data import Array, Probes, Schema, Transitions, check_matrix, make_schema
+
+Table = Mapping[str, NDArray[Any]]
+"""Columns by name, all of one length."""
+
+
+def read_transitions(
+    source: str | Path | Any,
+    *,
+    states: Sequence[str],
+    controls: Sequence[str] = (),
+    next_states: Sequence[str] | None = None,
+    episode: str | None = None,
+    angles: Sequence[str] = (),
+    units: Mapping[str, str] | None = None,
+    independent_rows: bool = False,
+) -> Transitions:
+    """Transitions from a table.
+
+    Args:
+        source: a ``.csv``, ``.npz`` or ``.parquet`` file, or a pandas data frame.
+        states: columns of the state.
+        controls: columns of the control applied in that state.
+        next_states: columns of the outcome; by default the states of the following row of the same
+            episode (the last row of each episode then only serves as an outcome).
+        episode: column of the episode id; without it all rows are one episode.
+        angles: columns in radians that wrap.
+        units: unit of each column, by name.
+        independent_rows: every row is an episode of its own; needs `next_states`.
+    """
+    table = read_table(source)
+    schema = make_schema(states, controls, next_states, units=units, angles=angles)
+    now = _matrix(table, states), _matrix(table, controls)
+    ids = None if episode is None else _column(table, episode)
+    if next_states is not None:
+        ids = np.arange(len(now[0])) if independent_rows else ids
+        return Transitions.from_arrays(*now, _matrix(table, next_states), episodes=ids, schema=schema)
+    if independent_rows:
+        raise ValueError(
+            "independent rows must come with `next_states`; got none. Name the columns of the outcome."
+        )
+    here, there = _consecutive(ids, len(now[0]))
+    if len(here) == 0:
+        raise ValueError(
+            f"`data` must hold two consecutive rows of one episode; got {len(now[0])} rows. "
+            "Give `next_states`, or longer episodes."
+        )
+    episodes = None if ids is None else ids[here]
+    return Transitions.from_arrays(now[0][here], now[1][here], now[0][there], episodes=episodes, schema=schema)
+
+
+def read_probes(source: str | Path | Any, schema: Schema) -> Probes:
+    """Probes from a table that has every input of `schema` as a column."""
+    table = read_table(source)
+    return Probes.from_arrays(_matrix(table, schema.states), _matrix(table, schema.controls), schema=schema)
+
+
+def read_table(source: str | Path | Any) -> Table:
+    """Columns by name from a file or a data frame."""
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+        return {str(name): source[name].to_numpy() for name in source.columns}
+    path = Path(source)
+    if not path.is_file():
+        raise ValueError(f"`{path}` must be a file; there is none. Check the path.")
+    readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"`{path}` must be one of {', '.join(readers)}; got '{path.suffix}'. Convert it.")
+    return readers[path.suffix.lower()](path)
+
+
+def _read_csv(path: Path) -> Table:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *rows = csv.reader(file)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"`{path}` must be a CSV file in UTF-8; {error}.") from None
+    except ValueError:
+        raise ValueError(f"`{path}` must have a header line; it is empty.") from None
+    rows = [row for row in rows if row]
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            raise ValueError(
+                f"`{path}` must have {len(header)} fields in every row; got {len(row)} at row {number}."
+            )
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    return {
+        name.strip(): np.array(values, dtype=object) for name, values in zip(header, columns, strict=True)
+    }
+
+
+def _read_npz(path: Path) -> Table:
+    """One array per column; a matrix `x` gives columns ``x0, x1, ...``."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:
+        raise ValueError(f"`{path}` must be an .npz file of plain arrays; {error}.") from None
+    table: dict[str, NDArray[Any]] = {}
+    for name, array in arrays.items():
+        if array.ndim == 2:
+            table |= {f"{name}{k}": array[:, k] for k in range(array.shape[1])}
+        elif array.ndim == 1:
+            table[name] = array
+        else:
+            raise ValueError(f"`{path}` must hold vectors or matrices; got '{name}' of shape {array.shape}.")
+    return table
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError(
+            "reading .parquet must have pyarrow; it is not installed. Run `pip install 'tether[parquet]'`."
+        ) from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ValueError(f"`{path}` must be a parquet file; {error}.") from None
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def _column(table: Table, name: str) -> NDArray[Any]:
+    if name not in table:
+        raise ValueError(f"`data` must have a column '{name}'; got {', '.join(table)}. Check the spelling.")
+    return table[name]
+
+
+def _matrix(table: Table, names: Sequence[str]) -> Array:
+    columns = [_numbers(_column(table, name), name) for name in names]
+    rows = len(next(iter(table.values()), ()))
+    if any(len(column) != rows for column in columns):
+        raise ValueError(f"`data` must have columns of one length; got {[len(c) for c in columns]}.")
+    return check_matrix("data", np.stack(columns, axis=1) if columns else np.empty((rows, 0)), names)
+
+
+def _numbers(column: NDArray[Any], name: str) -> Array:
+    if column.dtype != object:
+        try:
+            return column.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"`data` must hold numbers; got {column.dtype} in column '{name}'.") from None
+    try:
+        return np.array([np.nan if value in ("", None) else value for value in column], dtype=np.float64)
+    except (TypeError, ValueError):
+        row = next(k for k, value in enumerate(column) if not _is_number(value))
+        raise ValueError(
+            f"`data` must hold numbers; got {column[row]!r} at row {row}, column '{name}'. Repair or drop it."
+        ) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value if value not in ("", None) else "nan")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _consecutive(ids: NDArray[Any] | None, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row numbers of (now, next) pairs within episodes, whether or not episodes are contiguous."""
+    numbers = np.zeros(rows, dtype=np.int64) if ids is None else np.unique(ids, return_inverse=True)[1]
+    order = np.argsort(numbers, kind="stable")
+    same = numbers[order][1:] == numbers[order][:-1]
+    return order[:-1][same], order[1:][same]

@@ -1,0 +1,262 @@
+"""The certificate: the claim, its numbers, its assumptions, and how it was established.
+
+Nothing here looks at how the network was trained: the claim holds for any weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tether.cells import CellSampler
+from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.data import Array, Probes, Transitions
+from tether.errors import CertificateError
+from tether.trusted import TrustedModel, as_trusted, check_trusted
+
+_MEANING = {
+    "sampled": (
+        "ESTIMATE, not a guarantee: delta is the range of the trusted model seen at sampled points of each "
+        "cell, a lower bound on the true distance."
+    ),
+    "lipschitz": (
+        "GUARANTEED IF the Lipschitz constants given for the trusted model hold: for any weights, every "
+        "prediction in the domain is within delta of the trusted model."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class OutputDelta:
+    """Distance to the trusted model for one output, in its physical unit.
+
+    Attributes:
+        name: of the output.
+        unit: of the output.
+        maximum: over cells.
+        median: over cells.
+        lemma: Lemma 4's bound (constant times diameter), None where no constant is known.
+        worst_cells: the cells with the largest delta, worst first.
+    """
+
+    name: str
+    unit: str
+    maximum: float
+    median: float
+    lemma: float | None
+    worst_cells: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where the claim holds: within `radius` (scaled) of a memory and inside the box."""
+
+    radius: float
+    box: dict[str, tuple[float, float]]
+    coverage_D: float | None
+    coverage_omega: float | None
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """What fresh points, never used to build the bounds, showed.
+
+    Attributes:
+        points: how many were drawn, inside every cell.
+        max_ratio: largest distance from M to the far end of the bounds, over delta.
+        outside_bounds: share of points at which M itself lies outside the bounds.
+    """
+
+    points: int
+    max_ratio: float
+    outside_bounds: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The claim about one model, in numbers. :meth:`as_dict` is what ``certificate.json`` holds."""
+
+    claim: str
+    evidence: str
+    certified: bool
+    deltas: tuple[OutputDelta, ...]
+    domain: Domain
+    assumptions: tuple[str, ...]
+    recheck: Recheck
+    trusted_name: str
+    trusted_source_sha256: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ApproximationCost:
+    """What constraining costs in accuracy, checked on held-out rows for a bare network f_θ.
+
+    Attributes:
+        epsilon: per output, the largest error of f_θ.
+        alpha_diameter: per output, α max|S| of the paper's Theorem; None for a network whose
+            Lipschitz constant is not known.
+        paper_bound: per output, 2ε + α max|S|.
+        paper_holds: share of rows and outputs that respect the paper's bound.
+        sharp_holds: share that respect ``|Γ(f) - x| <= |f - x| + t``, with t the tether miss.
+        tether_miss: per output, the largest distance of the truth from the bounds.
+        tether_miss_share: share of rows and outputs whose truth lies outside the bounds.
+    """
+
+    epsilon: tuple[float, ...]
+    alpha_diameter: tuple[float, ...] | None
+    paper_bound: tuple[float, ...] | None
+    paper_holds: float | None
+    sharp_holds: float
+    tether_miss: tuple[float, ...]
+    tether_miss_share: float
+
+
+def certify(
+    model: ConstrainedModel,
+    trusted: TrustedModel | Any,
+    *,
+    transitions: Transitions | None = None,
+    probes: Probes | None = None,
+    points_per_cell: int = 16,
+    seed: int = 1,
+) -> Certificate:
+    """States what is guaranteed about `model`, after checking it against M at fresh points.
+
+    Args:
+        model: the model; its weights do not matter.
+        trusted: M.
+        transitions: held-out D, to measure coverage on.
+        probes: held-out Ω, to measure coverage on.
+        points_per_cell: fresh points drawn inside each cell.
+        seed: of the draw; must differ from the one the bounds were built with.
+
+    Raises:
+        CertificateError: where a fresh point contradicts a claim that is more than an estimate.
+    """
+    if not isinstance(model, ConstrainedModel):
+        raise CertificateError("`model` must be a constrained model; an unconstrained one has no certificate.")
+    trusted = as_trusted(trusted)
+    check_trusted(trusted, model.cells.centers, model.schema)
+    recheck = _recheck(model, trusted, points_per_cell, seed)
+    evidence = model.bounds.evidence
+    if evidence != "sampled" and recheck.max_ratio > 1:
+        raise CertificateError(
+            f"the claim must hold at every point; a fresh point reached {recheck.max_ratio:.6g} times delta. "
+            "The trusted model or its Lipschitz constants are not those the bounds were built with."
+        )
+    coverage = [None if part is None else _coverage(model, part.inputs) for part in (transitions, probes)]
+    names = model.schema.inputs
+    limits = zip(model.cells.box_lower.tolist(), model.cells.box_upper.tolist(), strict=True)
+    return Certificate(
+        claim=_MEANING[evidence],
+        evidence=evidence,
+        certified=evidence != "sampled",
+        deltas=_deltas(model),
+        domain=Domain(model.cells.radius, dict(zip(names, limits, strict=True)), coverage[0], coverage[1]),
+        assumptions=_assumptions(model),
+        recheck=recheck,
+        trusted_name=trusted.name,
+        trusted_source_sha256=trusted.source_digest,
+    )
+
+
+def approximation_cost(
+    model: ConstrainedModel, unconstrained: UnconstrainedModel, transitions: Transitions
+) -> ApproximationCost:
+    """Clips `unconstrained` to the bounds of `model` and checks both bounds on the error it then has."""
+    states, controls = transitions.states, transitions.controls
+    bounds = model.predict(states, controls, details=True)
+    bare = unconstrained.predict(states, controls)
+    assert not isinstance(bounds, np.ndarray) and isinstance(bare, np.ndarray)
+    truth = transitions.next_states
+    clipped = np.minimum(np.maximum(bare, bounds.lower), bounds.upper)
+    error, bare_error = np.abs(clipped - truth), np.abs(bare - truth)
+    miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
+    rounding = 8 * np.finfo(np.float64).eps * (np.abs(truth) + np.abs(bare))
+    epsilon = bare_error.max(axis=0)
+    slopes = _output_slopes(unconstrained)
+    reach = None if slopes is None else slopes * 2 * model.cells.radius
+    paper = None if reach is None else 2 * epsilon + reach
+    return ApproximationCost(
+        epsilon=tuple(epsilon.tolist()),
+        alpha_diameter=None if reach is None else tuple(reach.tolist()),
+        paper_bound=None if paper is None else tuple(paper.tolist()),
+        paper_holds=None if paper is None else float((error <= paper).mean()),
+        sharp_holds=float((error <= bare_error + miss + rounding).mean()),
+        tether_miss=tuple(miss.max(axis=0).tolist()),
+        tether_miss_share=float((miss > 0).mean()),
+    )
+
+
+def _recheck(model: ConstrainedModel, trusted: TrustedModel, per_cell: int, seed: int) -> Recheck:
+    rng = np.random.default_rng([seed, 0x7E7])
+    points = CellSampler(model.cells).sample(per_cell, rng=rng, thin=2)
+    flat = points.reshape(-1, points.shape[2])
+    values = trusted.target(flat, model.schema, model.frame.target)
+    cell = np.repeat(np.arange(len(model.cells)), per_cell)
+    lower, upper, delta = (v[cell] for v in (model.bounds.lower, model.bounds.upper, model.bounds.delta))
+    farthest = np.maximum(values - lower, upper - values)
+    ratio = farthest / np.maximum(delta, np.finfo(np.float64).tiny)
+    outside = ((values < lower) | (values > upper)).any(axis=1)
+    return Recheck(len(flat), float(ratio.max()), float(outside.mean()))
+
+
+def _coverage(model: ConstrainedModel, inputs: Array) -> float:
+    return float(model.cells.locate(inputs).in_domain.mean())
+
+
+def _deltas(model: ConstrainedModel) -> tuple[OutputDelta, ...]:
+    delta, lemma = model.bounds.delta, model.bounds.lemma
+    worst = np.argsort(-delta, axis=0, kind="stable")[:5]
+    return tuple(
+        OutputDelta(
+            name=name,
+            unit=model.schema.unit(name),
+            maximum=float(delta[:, k].max()),
+            median=float(np.median(delta[:, k])),
+            lemma=None if lemma is None else float(lemma[k]),
+            worst_cells=tuple(worst[:, k].tolist()),
+        )
+        for k, name in enumerate(model.schema.outputs)
+    )
+
+
+def _assumptions(model: ConstrainedModel) -> tuple[str, ...]:
+    lines = [
+        "The input lies in the domain: `in_domain` of the prediction is true.",
+        "The trusted model is the pure function it was when the bounds were built; distance is to the "
+        "float64 values it returns.",
+        "The prediction is used in float64 as returned, without further rounding.",
+    ]
+    if model.schema.angles:
+        lines.append(f"Distance between angles ({', '.join(model.schema.angles)}) is taken on the circle.")
+    if model.bounds.evidence == "lipschitz":
+        lines.append("The Lipschitz constants given for the trusted model hold on every coverage region.")
+    else:
+        lines.append("The trusted model varies between sampled points no further than they showed. Nobody checked.")
+    return tuple(lines)
+
+
+def _output_slopes(model: UnconstrainedModel) -> Array | None:
+    """(P,) Lipschitz constants of the prediction per unit of scaled distance; None if not known."""
+    if not isinstance(model.network, nn.Sequential):
+        return None
+    slope = 1.0
+    for layer in model.network:
+        if isinstance(layer, nn.Linear):
+            slope *= float(torch.linalg.matrix_norm(layer.weight.detach().double(), 2))
+        elif not isinstance(layer, nn.ReLU):
+            return None
+    scale, schema = model.frame.inputs.scale, model.schema
+    # A plain input enters the network divided by its scale, an angle by way of its sine and cosine.
+    slope *= max([1.0, *scale[schema.input_angles]])
+    slopes = slope * model.frame.outputs.scale
+    return slopes + schema.base(scale[None, : len(schema.states)])[0] if model.frame.target == "increment" else slopes

@@ -1,0 +1,353 @@
+"""The command line: one verb per stage.
+
+Exit codes: 0 done (for ``certify``: and certified), 1 ran but not certified, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tether import __version__
+from tether.adapters.callables import load_trusted
+from tether.adapters.files import read_probes, read_transitions
+from tether.atomic import write_json, write_text
+from tether.certificate import Certificate, certify
+from tether.constrained import ConstrainedModel, LearnedModel, Prediction
+from tether.data import Box, Probes, Transitions
+from tether.errors import CertificateError
+from tether.pipeline import FitConfig, resolve_target
+from tether.progress import console_reporter
+from tether.report.tables import certificate_lines, delta_grid, results_grid, rich_table
+from tether.runs import Comparison, RunFolder, compare, fit_methods, verdict
+from tether.storage import load
+from tether.studies.demo import demo_config, run_demo
+from tether.training import TrainingConfig
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Learn dynamics models that stay within a bounded distance of a model you trust.",
+)
+console = Console()
+errors = Console(stderr=True)
+
+ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
+TrustedSpec = Annotated[str, typer.Option(help="The trusted model: module:function or file.py:function.")]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
+    seed: int = 0,
+    steps: Annotated[int | None, typer.Option(help="Gradient steps per method.")] = None,
+) -> None:
+    """A parked car in under a minute: what drifts, what does not, and a certificate."""
+    config = demo_config(seed)
+    if steps is not None:
+        config = replace(config, training=replace(config.training, steps=steps))
+    folder = RunFolder.create(_fresh(out) if out == Path("runs/demo") else out, _command())
+    comparison, report = run_demo(folder, config=config, reporter=console_reporter(console))
+    _show(comparison, report)
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Option(help="Transitions: .csv, .npz or .parquet.")],
+    states: Annotated[str, typer.Option(help="State columns, comma separated.")],
+    trusted: TrustedSpec,
+    out: Annotated[Path, typer.Option(help="New folder for the run.")],
+    controls: Annotated[str, typer.Option(help="Control columns, comma separated.")] = "",
+    next_states: Annotated[
+        str, typer.Option(help="Outcome columns; by default the states of the next row of the episode.")
+    ] = "",
+    episode: Annotated[str | None, typer.Option(help="Column of the episode id.")] = None,
+    angle: Annotated[str, typer.Option(help="Columns in radians that wrap, comma separated.")] = "",
+    unit: Annotated[str, typer.Option(help="Units, as column=unit, comma separated.")] = "",
+    independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
+    probes: Annotated[
+        str, typer.Option(help="A file, a box 'v=0,x=-5:5' (other columns as in the data), or 'jitter=0.1'.")
+    ] = "jitter=0.1",
+    probe_count: Annotated[int | None, typer.Option(help="Probes to draw; by default as many as data.")] = None,
+    memories: int = 1000,
+    bounds: Annotated[Literal["interval"], typer.Option(help="Kind of tether.")] = "interval",
+    evidence: Annotated[Literal["sampled", "lipschitz"], typer.Option(help="How delta is known.")] = "sampled",
+    target: Annotated[
+        Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
+    ] = "auto",
+    operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
+    loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "augmented_lagrangian",
+    hidden: Annotated[str, typer.Option(help="Layer widths, comma separated.")] = "256,256",
+    steps: int = 2000,
+    gamma: Annotated[float, typer.Option(help="Bounds start wider by gamma^step of their width.")] = 0.0,
+    learning_rate: float = 1e-3,
+    patience: Annotated[int | None, typer.Option(help="Evaluations without progress before stopping.")] = None,
+    domain: Annotated[str, typer.Option(help="Limits of inputs, as 'v=0:15'; nothing is claimed beyond.")] = "",
+    jobs: Annotated[int, typer.Option(help="Processes for a slow trusted model; -1: all cores.")] = 1,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    seed: int = 0,
+    resume: Annotated[bool, typer.Option(help="Continue an interrupted run with the same arguments.")] = False,
+) -> None:
+    """Learn a constrained model from logged transitions and a trusted model."""
+    del bounds  # one kind so far; named so that commands keep their meaning when there are more
+    transitions = read_transitions(
+        data,
+        states=_names(states),
+        controls=_names(controls),
+        next_states=_names(next_states) or None,
+        episode=episode,
+        angles=_names(angle),
+        units=_pairs("unit", unit),
+        independent_rows=independent_rows,
+    )
+    model = load_trusted(trusted)
+    config = FitConfig(
+        memories=memories,
+        target=None if target == "auto" else target,
+        evidence=evidence,
+        operator=operator,
+        hidden=tuple(_integers("hidden", hidden)),
+        domain=_box("domain", domain) or None,
+        training=TrainingConfig(
+            steps=steps, loss=loss, gamma=gamma, learning_rate=learning_rate, patience=patience, device=device
+        ),
+        seed=seed,
+    )
+    omega = _probes(probes, probe_count, transitions, seed)
+    increments = resolve_target(config.target, transitions) == "increment"
+    folder = RunFolder.create(out, _command(), resume=resume)
+    comparison = compare(
+        transitions,
+        trusted=replace(model, jobs=jobs),
+        probes=omega,
+        methods=fit_methods(config, increments=increments),
+        config=config,
+        folder=folder,
+        reporter=console_reporter(console),
+    )
+    _show(comparison, folder.finish(comparison, study=f"fit of {data.name}", scale=None, sections=[]))
+
+
+@app.command()
+def predict(
+    model: ModelPath,
+    data: Annotated[Path, typer.Option(help="Inputs: .csv, .npz or .parquet with state and control columns.")],
+    out: Annotated[Path, typer.Option(help="New .csv file for the predictions.")],
+    outside: Annotated[
+        Literal["flag", "fallback", "raise"], typer.Option(help="What to do outside the domain.")
+    ] = "flag",
+    trusted: Annotated[str | None, typer.Option(help="The trusted model, for --outside fallback.")] = None,
+) -> None:
+    """Predict next states, with bounds, cell and domain membership of each row."""
+    if out.exists():
+        raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
+    learned = load(_model_file(model))
+    rows = read_probes(data, learned.schema)
+    prediction = learned.predict(
+        rows.states,
+        rows.controls,
+        details=True,
+        outside=outside,
+        trusted=load_trusted(trusted) if trusted else None,
+    )
+    assert isinstance(prediction, Prediction)
+    try:
+        write_text(out, _prediction_csv(prediction, learned))
+    except OSError as error:
+        raise ValueError(f"`{out}` must be writable; {error.strerror}.") from None
+    outside_rows = int((~prediction.in_domain).sum())
+    console.print(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}", highlight=False)
+
+
+@app.command(name="certify")
+def certify_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    out: Annotated[Path | None, typer.Option(help="New .json file for the certificate.")] = None,
+) -> None:
+    """State what is guaranteed, after checking it against the trusted model at fresh points."""
+    if out is not None and out.exists():
+        raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
+    learned = load(_model_file(model))
+    if not isinstance(learned, ConstrainedModel):
+        raise ValueError(f"`{model}` must be a constrained model; this one has no tether to certify.")
+    certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
+    console.print(rich_table(delta_grid(certificate)))
+    for line in certificate_lines(certificate):
+        console.print(line, highlight=False)
+    if out is not None:
+        write_json(out, certificate.as_dict())
+        console.print(f"certificate: {out}", highlight=False)
+    if not certificate.certified:
+        raise typer.Exit(1)
+
+
+@app.command()
+def info(model: ModelPath) -> None:
+    """What a model file holds."""
+    learned = load(_model_file(model))
+    schema, record = learned.schema, learned.record
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    rows: dict[str, Any] = {
+        "states": ", ".join(_with_unit(learned, name) for name in schema.states),
+        "controls": ", ".join(_with_unit(learned, name) for name in schema.controls) or "none",
+        "outputs": ", ".join(_with_unit(learned, name) for name in schema.outputs),
+        "predicts": learned.frame.target.replace("_", " "),
+        "parameters": f"{sum(p.numel() for p in learned.network.parameters()):,}",
+    }
+    if isinstance(learned, ConstrainedModel):
+        rows |= {
+            "tether": f"interval, {len(learned.cells)} memories, {learned.operator}",
+            "evidence": learned.bounds.evidence,
+            "coverage radius": f"{learned.cells.radius:.4g} (scaled)",
+        }
+    named = {"steps": "steps", "trusted": "trusted model", "coverage_D": "coverage of D", "coverage_omega": "coverage of Ω"}
+    rows |= {label: record[key] for key, label in named.items() if key in record}
+    rows |= {key: record[key][:16] for key in ("data_sha256", "trusted_source_sha256") if record.get(key)}
+    for label, value in rows.items():
+        table.add_row(label, str(value))
+    console.print(table)
+    if isinstance(learned, ConstrainedModel):
+        delta = learned.bounds.delta
+        for k, name in enumerate(schema.outputs):
+            unit = schema.unit(name)
+            console.print(
+                f"delta {name}: worst cell {delta[:, k].max():.4g} {unit}, median {np.median(delta[:, k]):.4g} {unit}",
+                highlight=False,
+            )
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    if version:
+        console.print(__version__, highlight=False)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line; every error the user can cause becomes one line and a code."""
+    try:
+        app()
+    except CertificateError as error:
+        _fail(str(error), 1)
+    except (ValueError, TypeError) as error:
+        if os.environ.get("TETHER_TRACEBACK"):
+            raise
+        _fail(str(error), 2)
+
+
+def _fail(message: str, code: int) -> None:
+    errors.print(f"error: {' '.join(message.split())}", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(code)
+
+
+def _show(comparison: Comparison, report: Path) -> None:
+    extra = {"drift_at_rest": "drift at rest [m]"} if "drift_at_rest" in comparison.results[0] else {}
+    console.print()
+    console.print(rich_table(results_grid(comparison.results, extra)))
+    console.print()
+    console.print(rich_table(delta_grid(comparison.certificate)))
+    for line in certificate_lines(comparison.certificate, comparison.cost):
+        console.print(line, highlight=False)
+    console.print()
+    console.print(verdict(comparison), style="bold", highlight=False)
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _with_recorded_coverage(certificate: Certificate, model: LearnedModel) -> Certificate:
+    keys = ("coverage_D", "coverage_omega")
+    return replace(certificate, domain=replace(certificate.domain, **{k: model.record.get(k) for k in keys}))
+
+
+def _fresh(base: Path) -> Path:
+    """`base`, or `base-2`, `base-3`, ...: the demo may be run again and overwrites nothing."""
+    number, path = 1, base
+    while path.exists() and any(path.iterdir()):
+        number += 1
+        path = base.with_name(f"{base.name}-{number}")
+    return path
+
+
+def _command() -> str:
+    return shlex.join(["tether", *sys.argv[1:]])
+
+
+def _model_file(path: Path) -> Path:
+    return path / "model.safetensors" if path.is_dir() else path
+
+
+def _with_unit(model: LearnedModel, name: str) -> str:
+    unit = model.schema.unit(name)
+    return f"{name} [{unit}]" if unit else name
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _integers(option: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in _names(text)]
+    except ValueError:
+        raise ValueError(f"`--{option}` must be whole numbers, comma separated; got '{text}'.") from None
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    pairs = dict(part.partition("=")[::2] for part in _names(text))
+    if not all(pairs.values()):
+        raise ValueError(f"`--{option}` must be name=value, comma separated; got '{text}'.")
+    return pairs
+
+
+def _box(option: str, text: str) -> Box:
+    box: dict[str, float | tuple[float, float]] = {}
+    for name, limits in _pairs(option, text).items():
+        try:
+            numbers = [float(part) for part in limits.split(":")]
+        except ValueError:
+            numbers = []
+        if len(numbers) not in (1, 2):
+            raise ValueError(f"`--{option}` must be name=low:high or name=value; got '{name}={limits}'.")
+        box[name] = numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+    return box
+
+
+def _probes(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes:
+    if Path(spec).suffix.lower() in (".csv", ".npz", ".parquet"):
+        return read_probes(Path(spec), transitions.schema)
+    box = _box("probes", spec)
+    if not box:
+        raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{spec}'.")
+    if set(box) == {"jitter"} and isinstance(box["jitter"], float):
+        return Probes.from_jitter(transitions, spread=box["jitter"], count=count, seed=seed)
+    return Probes.from_box(box, count=count or len(transitions), like=transitions, seed=seed)
+
+
+def _prediction_csv(prediction: Prediction, model: LearnedModel) -> str:
+    outputs = model.schema.outputs
+    columns: dict[str, Any] = {f"next_{name}": prediction.next_states[:, k] for k, name in enumerate(outputs)}
+    for label in ("lower", "upper", "delta"):
+        columns |= {f"{label}_{name}": getattr(prediction, label)[:, k] for k, name in enumerate(outputs)}
+    columns |= {"cell": prediction.cell, "in_domain": prediction.in_domain.astype(int)}
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+"""ConstrainedModel (the paper's Γ(f_θ)): any network, wrapped so that it cannot leave the bounds.
+
+The geometry (memories, bounds, scales) is float64 whatever the dtype of the network, and the
+constraining operator works in float64, so that casting a model to half precision can change its
+predictions but never its guarantee.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from tether.bounds import Bounds
+from tether.cells import Cells
+from tether.data import Array, Scaling, Schema, Target, check_matrix
+from tether.nearest import nearest_torch
+from tether.trusted import TrustedModel
+
+Operator = Literal["sigmoid", "clip"]
+Outside = Literal["flag", "fallback", "raise"]
+
+_PREDICT_BATCH = 8192
+
+
+class _ProjectedClip(torch.autograd.Function):
+    """Clamp whose gradient survives outside the interval where it points back in.
+
+    A plain clamp has zero gradient outside, so a network that starts there never learns. Blocking
+    only the steps that lead further out is projected gradient descent.
+    """
+
+    @staticmethod
+    def forward(ctx, values: Tensor, lower: Tensor, upper: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(values, lower, upper)
+        return torch.minimum(torch.maximum(values, lower), upper)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        values, lower, upper = ctx.saved_tensors
+        outward = ((values < lower) & (gradient > 0)) | ((values > upper) & (gradient < 0))
+        return gradient.masked_fill(outward, 0.0), None, None
+
+
+def constrain(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) -> Tensor:
+    """The constraining operator: `values` (N, P) mapped into [lower, upper], exactly, in their dtype.
+
+    `sigmoid` (paper, eq. 1) takes `values` as logits: ``lower + σ(values) (upper - lower)``. `clip`
+    (paper, Proj) takes them as outputs. Both end in a clamp, because the sum above may round out.
+    """
+    if operator == "clip":
+        result = _ProjectedClip.apply(values, lower, upper)
+    else:
+        inside = lower + torch.sigmoid(values) * (upper - lower)
+        result = torch.minimum(torch.maximum(inside, lower), upper)
+    return result  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """How physical inputs become features, and raw outputs physical targets.
+
+    Attributes:
+        schema: what the columns mean.
+        target: whether the network's output stands for next states or for increments.
+        inputs: centre and scale of the inputs, (D,).
+        outputs: centre and scale of the target, (P,).
+    """
+
+    schema: Schema
+    target: Target
+    inputs: Scaling
+    outputs: Scaling
+
+    @property
+    def features_width(self) -> int:
+        """Number of features: one per input, one more per angle."""
+        return len(self.schema.inputs) + int(self.schema.input_angles.sum())
+
+    def features(self, inputs: Array) -> Array:
+        """(N, F): scaled inputs; an angle enters as its sine and cosine, so nothing jumps at ±π."""
+        angles = self.schema.input_angles
+        plain = (inputs[:, ~angles] - self.inputs.center[~angles]) / self.inputs.scale[~angles]
+        return np.concatenate([plain, np.sin(inputs[:, angles]), np.cos(inputs[:, angles])], axis=1)
+
+    def base(self, states: Array) -> Array:
+        """(N, P): what is added to the target to give the next state."""
+        base = self.schema.base(states)
+        return base if self.target == "increment" else np.zeros_like(base)
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predictions with what is known about each row.
+
+    Attributes:
+        next_states: (N, P).
+        lower: (N, P) smallest value the guarantee allows, -inf for an unconstrained model.
+        upper: (N, P) largest.
+        cell: (N,) cell of the row, -1 for an unconstrained model.
+        in_domain: (N,) whether the guarantee covers the row.
+        delta: (N, P) distance to the trusted model for rows in the domain, inf elsewhere.
+    """
+
+    next_states: Array
+    lower: Array
+    upper: Array
+    cell: NDArray[np.int64]
+    in_domain: NDArray[np.bool_]
+    delta: Array
+
+
+def mlp(inputs: int, outputs: int, hidden: Sequence[int], *, seed: int = 0) -> nn.Sequential:
+    """A ReLU network of the paper's kind: (1024, 1024) for car and drones, (20, 20, 20) for glucose.
+
+    The last layer starts at a hundredth of its usual size: the sigmoid operator then starts in the
+    middle of every cell, where its gradient is largest.
+    """
+    if any(width < 1 for width in hidden):
+        raise ValueError(f"`hidden` must list positive layer widths; got {tuple(hidden)}.")
+    generator = torch.Generator().manual_seed(seed)
+    layers: list[nn.Module] = []
+    widths = [inputs, *hidden, outputs]
+    for k, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+        layer = nn.Linear(fan_in, fan_out)
+        limit = fan_in**-0.5 * (0.01 if k == len(hidden) else 1.0)
+        with torch.no_grad():
+            layer.weight.uniform_(-limit, limit, generator=generator)
+            layer.bias.uniform_(-limit, limit, generator=generator)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class LearnedModel(nn.Module, ABC):
+    """A network in its frame: what every method of the tables shares."""
+
+    def __init__(self, network: nn.Module, frame: Frame) -> None:
+        super().__init__()
+        self.network = network
+        self.frame = frame
+        self.record: dict = {}
+        """What is known of the fit: configuration, digests, coverage. Saved with the model."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns mean."""
+        return self.frame.schema
+
+    def raw(self, inputs: Array) -> Tensor:
+        """(N, P) float64 output of the bare network at physical inputs (N, D)."""
+        parameter = next(self.network.parameters(), torch.empty(0))
+        features = torch.from_numpy(self.frame.features(inputs)).to(parameter.device, parameter.dtype)
+        return self.network(features).double()
+
+    def decode(self, raw: Tensor) -> Tensor:
+        """Raw output (N, P) in the units of the target."""
+        scaling = self.frame.outputs
+        center, scale = (torch.from_numpy(v).to(raw.device, raw.dtype) for v in (scaling.center, scaling.scale))
+        return center + scale * raw
+
+    @abstractmethod
+    def respond(self, raw: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+        """Target (N, P) from raw output and the bounds (N, P) of each row."""
+
+    @abstractmethod
+    def limits(self, inputs: Array) -> Limits:
+        """Bounds on the target and domain membership at physical inputs (N, D)."""
+
+    def predict(
+        self,
+        states: ArrayLike,
+        controls: ArrayLike,
+        *,
+        details: bool = False,
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Array | Prediction:
+        """Next states (N, P).
+
+        Args:
+            states: (N, dx).
+            controls: (N, du).
+            details: return a :class:`Prediction` with bounds, cell and domain membership.
+            outside: what to do with rows outside the domain: `flag` them in the details, answer with
+                the trusted model (`fallback`), or `raise`.
+            trusted: the trusted model, for `fallback`.
+        """
+        inputs = self._check_inputs(states, controls)
+        parts = [self._predict(inputs[k : k + _PREDICT_BATCH]) for k in range(0, len(inputs), _PREDICT_BATCH)]
+        prediction = _concatenate(parts) if len(parts) != 1 else parts[0]
+        prediction = self._handle_outside(prediction, inputs, outside, trusted)
+        return prediction if details else prediction.next_states
+
+    def _check_inputs(self, states: ArrayLike, controls: ArrayLike) -> Array:
+        states = check_matrix("states", states, self.schema.states)
+        controls = check_matrix("controls", controls, self.schema.controls)
+        if len(states) != len(controls):
+            raise ValueError(f"`controls` must have {len(states)} rows like `states`; got {len(controls)}.")
+        return self.schema.wrap_inputs(states, controls)
+
+    @torch.no_grad()
+    def _predict(self, inputs: Array) -> Prediction:
+        limits = self.limits(inputs)
+        raw = self.raw(inputs)
+        lower, upper = (torch.from_numpy(v).to(raw.device) for v in (limits.lower, limits.upper))
+        target = self.respond(raw, lower, upper).cpu().numpy()
+        if np.isnan(target).any():
+            raise ValueError("the network must give numbers; got NaN. Its weights are damaged: train or load it anew.")
+        base = self.frame.base(inputs[:, : len(self.schema.states)])
+        # Rounding is monotone: adding the same base to numbers in order keeps them in order.
+        return Prediction(
+            base + target, base + limits.lower, base + limits.upper, limits.cell, limits.in_domain, limits.delta
+        )
+
+    def _handle_outside(
+        self, prediction: Prediction, inputs: Array, outside: Outside, trusted: TrustedModel | Callable | None
+    ) -> Prediction:
+        rows = np.flatnonzero(~prediction.in_domain)
+        if outside == "flag" or len(rows) == 0:
+            return prediction
+        if outside == "raise":
+            raise ValueError(
+                f"inputs must lie in the model's domain; got {len(rows)} of {len(inputs)} rows outside "
+                f"(first: row {rows[0]}). Use outside='flag' or 'fallback'."
+            )
+        if trusted is None:
+            raise ValueError("outside='fallback' must have the trusted model; got none. Pass `trusted=M`.")
+        model = trusted if isinstance(trusted, TrustedModel) else TrustedModel(trusted)
+        dx = len(self.schema.states)
+        values = model(inputs[rows, :dx], inputs[rows, dx:], self.schema)
+        for field in (prediction.next_states, prediction.lower, prediction.upper):
+            field[rows] = values
+        prediction.delta[rows] = 0.0
+        return prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Bounds on the target per row; fields as in :class:`Prediction`."""
+
+    lower: Array
+    upper: Array
+    cell: NDArray[np.int64]
+    in_domain: NDArray[np.bool_]
+    delta: Array
+
+
+class UnconstrainedModel(LearnedModel):
+    """A network without a tether: Vanilla, Augmented Lagrangian."""
+
+    def respond(self, raw: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+        """The decoded output; there are no bounds."""
+        return self.decode(raw)
+
+    def limits(self, inputs: Array) -> Limits:
+        """No bounds, no domain."""
+        rows, outputs = len(inputs), len(self.schema.outputs)
+        wide = np.full((rows, outputs), np.inf)
+        return Limits(-wide, wide, np.full(rows, -1), np.zeros(rows, dtype=bool), wide)
+
+
+class ConstrainedModel(LearnedModel):
+    """A network that cannot leave the bounds of the cell its input lies in.
+
+    Args:
+        network: any module from features (N, F) to (N, P); see :meth:`Frame.features`.
+        frame: units and scales.
+        cells: which input belongs where.
+        bounds: what each cell allows.
+        operator: `sigmoid` or `clip`; see :func:`constrain`.
+    """
+
+    def __init__(
+        self, network: nn.Module, frame: Frame, cells: Cells, bounds: Bounds, *, operator: Operator = "sigmoid"
+    ) -> None:
+        super().__init__(network, frame)
+        if not (bounds.lower <= bounds.upper).all():
+            raise ValueError("`bounds` must have lower <= upper in every cell and output.")
+        self.cells = cells
+        self.bounds = bounds
+        self.operator: Operator = operator
+
+    def respond(self, raw: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+        """The constrained output, inside [lower, upper] whatever `raw` is, NaN apart."""
+        assert lower is not None and upper is not None
+        values = raw if self.operator == "sigmoid" else self.decode(raw)
+        return constrain(values, lower, upper, self.operator)
+
+    def limits(self, inputs: Array) -> Limits:
+        """Bounds of the cell of each input (N, D); delta is inf outside the domain."""
+        location = self.cells.locate(inputs)
+        cell = location.cell
+        delta = np.where(location.in_domain[:, None], self.bounds.delta[cell], np.inf)
+        return Limits(self.bounds.lower[cell], self.bounds.upper[cell], cell, location.in_domain, delta)
+
+    def forward(self, states: Tensor, controls: Tensor) -> Tensor:
+        """Next states (N, P) as a float64 tensor, differentiable in the network's weights and the inputs.
+
+        Runs wholly in torch, on any device; the cell of a row is the same as :meth:`predict` finds.
+        """
+        inputs = torch.cat([states, controls], dim=1).double()
+        tensor = _TensorCache(inputs.device)
+        inputs = torch.where(tensor(self.schema.input_angles), _wrap(inputs), inputs)
+        cell = nearest_torch(inputs.detach() / tensor(self.cells.scale), tensor(self.cells.memories))[0]
+        raw = self.network(self._features(inputs, tensor)).double()
+        target = self.respond(raw, tensor(self.bounds.lower)[cell], tensor(self.bounds.upper)[cell])
+        if torch.isnan(target).any():
+            raise ValueError("inputs and weights must be numbers; got NaN.")
+        if self.frame.target == "next_state":
+            return target
+        advances = tensor(np.array(self.schema.advances))
+        return inputs[:, advances] + target
+
+    def _features(self, inputs: Tensor, tensor: _TensorCache) -> Tensor:
+        angles = tensor(self.schema.input_angles)
+        plain = (inputs - tensor(self.frame.inputs.center)) / tensor(self.frame.inputs.scale)
+        features = torch.cat([plain[:, ~angles], inputs[:, angles].sin(), inputs[:, angles].cos()], dim=1)
+        parameter = next(self.network.parameters(), features)
+        return features.to(parameter.dtype)
+
+
+class _TensorCache:
+    """Arrays as tensors on one device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __call__(self, values: NDArray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+
+def _wrap(angles: Tensor) -> Tensor:
+    """:func:`tether.data.wrap_angle`, operation by operation, so that both give the same bits."""
+    turns = torch.floor((angles.detach() + torch.pi) / (2 * torch.pi))
+    wrapped = angles - 2 * torch.pi * turns
+    wrapped = torch.where((wrapped >= -torch.pi) & (wrapped < torch.pi), wrapped, -torch.pi)
+    return torch.where((angles >= -torch.pi) & (angles < torch.pi), angles, wrapped)
+
+
+def _concatenate(parts: list[Prediction]) -> Prediction:
+    names = ("next_states", "lower", "upper", "cell", "in_domain", "delta")
+    return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

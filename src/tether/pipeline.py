@@ -1,0 +1,403 @@
+"""The whole way from transitions to a constrained model, and what is measured on the way.
+
+``prepare`` -> Problem (splits, M's answers) -> ``build_tether`` -> cells and bounds ->
+``train_method`` -> model and history -> ``measure`` -> one run of ``results.json``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from tether.bounds import Bounds, bound_cells
+from tether.cells import Cells, build_cells
+from tether.constrained import (
+    ConstrainedModel,
+    Frame,
+    LearnedModel,
+    Operator,
+    UnconstrainedModel,
+    mlp,
+)
+from tether.data import Array, Box, Probes, Scaling, Split, Target, Transitions, fit_scaling
+from tether.memories import fit_memories
+from tether.progress import Reporter, silent
+from tether.ranges import Evidence, SamplingConfig
+from tether.training import Evaluation, Examples, History, Loss, TrainingConfig, TrainingData, train
+from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Everything a fit can be told.
+
+    Attributes:
+        memories: number of memories (and cells).
+        target: predict next states or increments; by default increments where every output
+            advances a state, because interval bounds on them are tighter.
+        evidence: how delta is known; `lipschitz` needs constants in the trusted model.
+        operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
+            `sigmoid` on everything measured so far.
+        hidden: layer widths of the network.
+        coverage: quantile of held-out inputs that the coverage radius must reach.
+        domain: limits of inputs by name, beyond which nothing is claimed.
+        validation: share of episodes (and probes) held out to choose radius and weights.
+        test: share of episodes (and probes) held out to measure.
+        sampling: how hard M's range is searched.
+        training: how the network is trained.
+        seed: of split, memories, samples, weights and batches.
+    """
+
+    memories: int = 1000
+    target: Target | None = None
+    evidence: Evidence = "sampled"
+    operator: Operator = "clip"
+    hidden: tuple[int, ...] = (256, 256)
+    coverage: float = 0.995
+    domain: Box | None = None
+    validation: float = 0.15
+    test: float = 0.15
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.memories < 1:
+            raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
+        if not 0 < self.coverage <= 1:
+            raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
+
+
+_CHOICES = {
+    "target": (None, "next_state", "increment"),
+    "evidence": ("sampled", "lipschitz"),
+    "operator": ("sigmoid", "clip"),
+}
+
+
+def _options(allowed: tuple[str | None, ...]) -> str:
+    return ", ".join(f"'{choice}'" for choice in allowed if choice is not None)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables: a tether or none, and a loss."""
+
+    name: str
+    tethered: bool
+    loss: Loss
+    target: Target | None = None
+    """None: whatever the fit predicts."""
+
+
+VANILLA = Method("Vanilla", tethered=False, loss="squared_error", target="next_state")
+VANILLA_INCREMENT = Method("Vanilla Δ", tethered=False, loss="squared_error", target="increment")
+AUGMENTED_LAGRANGIAN = Method(
+    "Augmented Lagrangian", tethered=False, loss="augmented_lagrangian", target="next_state"
+)
+CONSTRAINED = Method("Constrained", tethered=True, loss="augmented_lagrangian")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One part of D or Ω, and M's next states there."""
+
+    inputs: Array
+    trusted: Array
+    next_states: Array | None = None
+
+    def examples(self, frame: Frame) -> Examples:
+        """As training sees them, in the units of the frame's target."""
+        base = frame.base(self.inputs[:, : len(frame.schema.states)])
+        observed = None if self.next_states is None else self.next_states - base
+        return Examples(self.inputs, self.trusted - base, observed)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What every method of a comparison shares."""
+
+    split: Split
+    trusted: TrustedModel
+    data: tuple[Part, Part, Part]
+    """Train, validation and test part of D."""
+    probes: tuple[Part, Part, Part]
+    """Train, validation and test part of Ω."""
+    probe_sets: tuple[Probes, Probes, Probes]
+    scaling: Scaling
+    """Of the inputs of D and Ω together."""
+
+    def frame(self, target: Target) -> Frame:
+        """Scales for a network that predicts `target`; those of the outputs from training data."""
+        return Frame(
+            self.split.train.schema, target, self.scaling, fit_scaling(self.split.train.target(target))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tether:
+    """Cells, bounds, and what they took."""
+
+    cells: Cells
+    bounds: Bounds
+    target: Target
+    seconds_memories: float
+    seconds_bounds: float
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRun:
+    """One trained method."""
+
+    method: Method
+    model: LearnedModel
+    history: History
+    seed: int
+
+
+def resolve_target(target: Target | None, transitions: Transitions) -> Target:
+    """The target asked for, or increments where the data allow them."""
+    possible = min(transitions.schema.advances, default=-1) >= 0
+    if target == "increment" and not possible:
+        raise ValueError(
+            "target 'increment' must have outputs that each advance a state; got outputs "
+            f"{', '.join(transitions.schema.outputs)}. Use target 'next_state'."
+        )
+    return target or ("increment" if possible else "next_state")
+
+
+def prepare(
+    transitions: Transitions,
+    *,
+    trusted: TrustedModel | Function,
+    probes: Probes | None = None,
+    config: FitConfig = FitConfig(),
+    reporter: Reporter = silent,
+) -> Problem:
+    """Splits D by episode and Ω by row, checks M, and asks it about every row once."""
+    trusted = as_trusted(trusted)
+    split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
+    if probes is None:
+        probes = Probes.from_jitter(split.train, seed=config.seed)
+    if probes.schema.inputs != transitions.schema.inputs:
+        raise ValueError(
+            f"`probes` must have the inputs of the transitions ({', '.join(transitions.schema.inputs)}); "
+            f"got {', '.join(probes.schema.inputs)}."
+        )
+    check_trusted(trusted, np.concatenate([transitions.inputs, probes.inputs]), transitions.schema)
+    probe_sets = _split_probes(probes, config)
+    rows = (split.train, split.validation, split.test)
+    pieces = [*(part.inputs for part in rows), *(part.inputs for part in probe_sets)]
+    everything = np.concatenate(pieces)
+    with reporter("Trusted model on D and Ω") as progress:
+        dx = len(transitions.schema.states)
+        answers = trusted(everything[:, :dx], everything[:, dx:], transitions.schema, progress=progress)
+    answered = np.split(answers, np.cumsum([len(piece) for piece in pieces])[:-1])
+    data = [Part(p.inputs, a, p.next_states) for p, a in zip(rows, answered[:3], strict=True)]
+    omega = [Part(p.inputs, a) for p, a in zip(probe_sets, answered[3:], strict=True)]
+    scaling = fit_scaling(np.concatenate([data[0].inputs, omega[0].inputs]))
+    return Problem(split, trusted, tuple(data), tuple(omega), probe_sets, scaling)  # type: ignore[arg-type]
+
+
+def _split_probes(probes: Probes, config: FitConfig) -> tuple[Probes, Probes, Probes]:
+    """Probes are independent of one another, so rows may be split; a few may serve everywhere."""
+    rows = np.random.default_rng(config.seed).permutation(len(probes))
+    held_out = [max(1, round(share * len(rows))) for share in (config.validation, config.test)]
+    if sum(held_out) >= len(rows):
+        return probes, probes, probes
+    validation, test, training = np.split(rows, np.cumsum(held_out))
+    return probes.take(training), probes.take(validation), probes.take(test)
+
+
+def build_tether(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Tether:
+    """Memories, cells and bounds from the training parts; the radius from the validation parts."""
+    start = time.monotonic()
+    target = resolve_target(config.target, problem.split.train)
+    inputs = np.concatenate([problem.data[0].inputs, problem.probes[0].inputs])
+    scale = problem.scaling.scale
+    with reporter("Memories") as progress:
+        memories = fit_memories(inputs / scale, config.memories, seed=config.seed, progress=progress)
+    cells = build_cells(
+        memories,
+        scale,
+        held_out=[problem.data[1].inputs, problem.probes[1].inputs],
+        quantile=config.coverage,
+        schema=problem.split.train.schema,
+        domain=config.domain,
+    )
+    middle = time.monotonic()
+    bounds = bound_cells(
+        cells,
+        problem.trusted,
+        problem.split.train.schema,
+        target,
+        inputs=inputs,
+        evidence=config.evidence,
+        sampling=replace(config.sampling, seed=config.seed),
+        reporter=reporter,
+    )
+    return Tether(cells, bounds, target, middle - start, time.monotonic() - middle)
+
+
+def train_method(
+    problem: Problem,
+    method: Method,
+    config: FitConfig,
+    *,
+    tether: Tether | None = None,
+    network: nn.Module | None = None,
+    checkpoint: Path | None = None,
+    reporter: Reporter = silent,
+    on_evaluation: Callable[[list[Evaluation]], None] | None = None,
+) -> TrainedRun:
+    """Trains one method of the tables.
+
+    Args:
+        problem: what it learns.
+        method: tether or none, and the loss.
+        config: network, operator, training, seed.
+        tether: cells and bounds, for a tethered method.
+        network: a module to train instead of an MLP of `config.hidden`.
+        checkpoint: file to resume from and save to.
+        reporter: opens a progress display.
+        on_evaluation: given all evaluations so far after each one.
+    """
+    target = tether.target if method.tethered and tether else method.target
+    frame = problem.frame(resolve_target(target, problem.split.train))
+    if network is None:
+        network = mlp(frame.features_width, len(frame.schema.outputs), config.hidden, seed=config.seed)
+    model: LearnedModel
+    if method.tethered:
+        if tether is None:
+            raise TypeError(f"`tether` must be given for method '{method.name}'; got None.")
+        model = ConstrainedModel(network, frame, tether.cells, tether.bounds, operator=config.operator)
+    else:
+        model = UnconstrainedModel(network, frame)
+    parts = (problem.data[0], problem.probes[0], problem.data[1], problem.probes[1])
+    data = TrainingData(*(part.examples(frame) for part in parts))
+    training = replace(config.training, loss=method.loss, seed=config.seed)
+    with reporter(method.name) as progress:
+        history = train(
+            model, data, training, checkpoint=checkpoint, progress=progress, on_evaluation=on_evaluation
+        )
+    return TrainedRun(method, model, history, config.seed)
+
+
+def fit(
+    transitions: Transitions,
+    *,
+    trusted: TrustedModel | Function,
+    probes: Probes | None = None,
+    network: nn.Module | None = None,
+    reporter: Reporter = silent,
+    config: FitConfig | None = None,
+    **settings: Any,
+) -> ConstrainedModel:
+    """Learns a model of `transitions` that stays within a bounded distance of `trusted`.
+
+    Args:
+        transitions: D.
+        trusted: M, any callable ``(states, controls) -> next states``.
+        probes: Ω; by default the data, jittered.
+        network: a module from features to outputs, instead of an MLP.
+        reporter: opens progress displays; see :func:`tether.console_reporter`.
+        config: all settings at once.
+        settings: fields of :class:`FitConfig`, instead of `config`.
+    """
+    if config is not None and settings:
+        raise TypeError(f"`config` must come alone; got {', '.join(settings)} besides. Put them into it.")
+    unknown = sorted(set(settings) - set(FitConfig.__dataclass_fields__))
+    if unknown:
+        raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}.")
+    config = config or FitConfig(**settings)
+    problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+    tether = build_tether(problem, config, reporter=reporter)
+    method = replace(CONSTRAINED, loss=config.training.loss)
+    run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
+    assert isinstance(run.model, ConstrainedModel)
+    run.model.record = record(problem, config, run, transitions)
+    return run.model
+
+
+def record(problem: Problem, config: FitConfig, run: TrainedRun, transitions: Transitions) -> dict[str, Any]:
+    """What is saved with a model about where it came from."""
+    coverage = [float(run.model.limits(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)]
+    return {
+        "config": asdict(config),
+        "steps": run.history.steps,
+        "data_sha256": transitions.digest(),
+        "trusted": problem.trusted.name,
+        "trusted_source_sha256": problem.trusted.source_digest,
+        "coverage_D": coverage[0],
+        "coverage_omega": coverage[1],
+    }
+
+
+def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> dict[str, Any]:
+    """One entry of ``results.json``, on the test parts."""
+    schema = problem.split.test.schema
+    dx = len(schema.states)
+    predictions = []
+    for part in (problem.data[2], problem.probes[2]):
+        predictions.append(run.model.predict(part.inputs[:, :dx], part.inputs[:, dx:]))
+    result = {
+        "method": run.method.name,
+        "memories": len(tether.cells) if tether and run.method.tethered else None,
+        "seed": run.seed,
+        "steps": run.history.steps,
+        "best_step": run.history.best_step,
+        **_losses(problem, *predictions),
+        "seconds_training": run.history.seconds,
+        "operator_input_spread": run.history.evaluations[-1].operator_input_spread,
+        "operator_saturated": run.history.evaluations[-1].operator_saturated,
+    }
+    if tether is None or not isinstance(run.model, ConstrainedModel):
+        return result
+    delta = tether.bounds.delta
+    truth = problem.split.test.next_states
+    bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
+    assert not isinstance(bounds, np.ndarray)
+    miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
+    omega = run.model.limits(problem.probes[2].inputs)
+    return result | {
+        "delta_certified": {
+            name: {"max": float(delta[:, k].max()), "median": float(np.median(delta[:, k]))}
+            for k, name in enumerate(schema.outputs)
+        },
+        "evidence_level": tether.bounds.evidence,
+        "coverage_D": float(bounds.in_domain.mean()),
+        "coverage_omega": float(omega.in_domain.mean()),
+        "tether_miss_D": {name: float(miss[:, k].max()) for k, name in enumerate(schema.outputs)},
+        "seconds_memories": tether.seconds_memories,
+        "seconds_bounds": tether.seconds_bounds,
+    }
+
+
+def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
+    """The entry of ``results.json`` for M alone."""
+    losses = _losses(problem, problem.data[2].trusted, problem.probes[2].trusted)
+    return {"method": "Trusted", "memories": None, "seed": seed, "steps": 0, **losses, "seconds_training": 0.0}
+
+
+def _losses(problem: Problem, on_data: Any, on_probes: Any) -> dict[str, float]:
+    """Mean over outputs of the squared error, physical units, as in the paper's plots."""
+    schema = problem.split.test.schema
+    error = schema.distance(on_data, problem.split.test.next_states) ** 2
+    gap = (schema.distance(on_data, problem.data[2].trusted) ** 2).mean(axis=1)
+    omega = (schema.distance(on_probes, problem.probes[2].trusted) ** 2).mean(axis=1)
+    return {
+        "approximation_loss_D": float(error.mean()),
+        "constraint_loss_D_mean": float(gap.mean()),
+        "constraint_loss_D_max": float(gap.max()),
+        "constraint_loss_omega_mean": float(omega.mean()),
+        "constraint_loss_omega_max": float(omega.max()),
+    }

@@ -1,0 +1,160 @@
+"""M's range over each cell's coverage region, by the evidence it rests on.
+
+`sampled` is an estimate from inside: it never exceeds the true range. `lipschitz` is a range from
+outside: it always contains the true one, if the constants the user gave are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.cells import Cells, CellSampler
+from tether.data import Array, Schema, Target
+from tether.errors import CertificateError
+from tether.progress import Reporter, silent
+from tether.trusted import TrustedModel
+
+Evidence = Literal["sampled", "lipschitz"]
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """Lower and upper limit of M's target per cell and output, (K, P) each."""
+
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """How hard the sampled range looks.
+
+    Attributes:
+        per_cell: points drawn inside each cell.
+        refinements: rounds of search around the extremes found so far.
+        per_extreme: points drawn around each extreme in each round.
+        seed: of the draws.
+    """
+
+    per_cell: int = 32
+    refinements: int = 2
+    per_extreme: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("per_cell", "refinements", "per_extreme"):
+            if getattr(self, name) < (1 if name == "per_cell" else 0):
+                raise ValueError(f"`{name}` must not be negative or empty; got {getattr(self, name)}.")
+
+
+@dataclass(eq=False)
+class _Extremes:
+    """The smallest and largest values seen so far per cell and output, and where."""
+
+    lower: Array
+    upper: Array
+    lowest: Array
+    """(K, P, D) where the lower limit was seen."""
+    highest: Array
+
+    def absorb(self, cell: NDArray[np.int64], inputs: Array, values: Array) -> None:
+        """Takes (N,) cells, (N, D) inputs and (N, P) values into account."""
+        for output in range(values.shape[1]):
+            column = values[:, output]
+            self._improve(cell, inputs, column, self.lower[:, output], self.lowest[:, output], 1.0)
+            self._improve(cell, inputs, -column, self.upper[:, output], self.highest[:, output], -1.0)
+
+    @staticmethod
+    def _improve(cell, inputs, column, limit, place, sign) -> None:
+        # One row per cell: the smallest value comes first in its run after sorting by (cell, value).
+        order = np.lexsort((column, cell))
+        first = order[np.r_[True, np.diff(cell[order]) > 0]]
+        better = first[column[first] < sign * limit[cell[first]]]
+        limit[cell[better]] = sign * column[better]
+        place[cell[better]] = inputs[better]
+
+
+def sampled_range(
+    cells: Cells,
+    trusted: TrustedModel,
+    schema: Schema,
+    target: Target,
+    *,
+    inputs: Array,
+    config: SamplingConfig = SamplingConfig(),
+    reporter: Reporter = silent,
+) -> Range:
+    """The range of M seen at the memories, at `inputs` in coverage, and at points drawn inside cells.
+
+    Draws are then repeated around the lowest and highest points found, with shrinking reach.
+
+    Args:
+        cells: the cells.
+        trusted: M.
+        schema: what the columns mean.
+        target: whether next states or increments are bounded.
+        inputs: (N, D) inputs of D and Ω; those outside the coverage regions are left out.
+        config: how hard to look.
+        reporter: opens progress displays.
+    """
+    rng = np.random.default_rng(config.seed)
+    sampler = CellSampler(cells)
+    location = cells.locate(inputs)
+    covered = location.in_domain
+    drawn = sampler.sample(config.per_cell, rng=rng)
+    places = np.concatenate([cells.centers, inputs[covered], drawn.reshape(-1, drawn.shape[2])])
+    everywhere = np.arange(len(cells))
+    owners = np.concatenate([everywhere, location.cell[covered], np.repeat(everywhere, config.per_cell)])
+    with reporter("Trusted model in cells") as progress:
+        values = trusted.target(places, schema, target, progress=progress)
+    shape = (len(cells), values.shape[1])
+    place = np.empty((*shape, places.shape[1]))
+    extremes = _Extremes(np.full(shape, np.inf), np.full(shape, -np.inf), place, place.copy())
+    extremes.absorb(owners, places, values)
+    for round_ in range(config.refinements if config.per_extreme else 0):
+        starts = np.concatenate([extremes.lowest, extremes.highest]).reshape(-1, places.shape[1])
+        cell = np.tile(np.repeat(everywhere, shape[1]), 2)
+        near = sampler.walk(cell, starts, config.per_extreme, rng=rng, reach=0.5 ** (round_ + 1))
+        places = near.reshape(-1, near.shape[2])
+        with reporter(f"Extremes, round {round_ + 1}") as progress:
+            values = trusted.target(places, schema, target, progress=progress)
+        extremes.absorb(np.repeat(cell, config.per_extreme), places, values)
+    return Range(extremes.lower, extremes.upper)
+
+
+def lipschitz_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:
+    """M at each memory plus and minus the most it can change within the coverage radius.
+
+    Sound over the whole ball around the memory, not only its part inside the cell, so that it does
+    not matter which of two nearly tied memories rounding picks.
+    """
+    constants = trusted.lipschitz_constants(schema, target)
+    if constants is None:
+        raise CertificateError(
+            "evidence `lipschitz` must have constants of the trusted model; got none. "
+            "Pass `TrustedModel(M, lipschitz=...)`, or use evidence `sampled`."
+        )
+    change = cells.outer_radius * reach_per_radius(constants, cells.scale)
+    values = trusted.target(cells.centers, schema, target)
+    margin = rounding_margin(values, change)
+    return Range(values - change - margin, values + change + margin)
+
+
+def reach_per_radius(constants: Array, scale: Array) -> Array:
+    """(P,) most that an output with these Lipschitz constants changes per unit of scaled distance.
+
+    For (P, D) constants the supremum of ``sum_d L_d scale_d |z_d|`` over the unit ball is the
+    2-norm of ``L scale``; for (P, 1) the physical Euclidean length is at most the largest scale.
+    """
+    if constants.shape[1] == len(scale):
+        return np.linalg.norm(constants * scale, axis=1)
+    return constants[:, 0] * scale.max()
+
+
+def rounding_margin(values: Array, change: Array) -> Array:
+    """Covers the roundings of the few operations that combine `values` and `change`."""
+    return 16 * np.finfo(np.float64).eps * (np.abs(values) + change)

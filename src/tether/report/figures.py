@@ -1,0 +1,108 @@
+"""Figures: readable in print and by the colour-blind, vector by default."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.style import context
+
+from tether.data import Array
+from tether.training import Evaluation
+
+# Okabe and Ito's palette; line styles repeat the distinction for print in grey.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
+_RC = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tether",
+}
+
+
+@contextmanager
+def _styled():
+    with context(_RC):
+        yield
+
+
+def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
+    """The paper's metrics against gradient steps, one line per method, on validation data."""
+    panels = {
+        "approximation_loss_D": "Error on D",
+        "constraint_loss_omega_mean": "Distance² to M on Ω, mean",
+        "constraint_loss_omega_max": "Distance² to M on Ω, max",
+        "constraint_loss_D_mean": "Distance² to M on D, mean",
+    }
+    with _styled():
+        figure = Figure(figsize=(10, 2.9), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(1, len(panels))
+        for axis, (key, title) in zip(axes, panels.items(), strict=True):
+            for k, (name, history) in enumerate(histories.items()):
+                values = [max(getattr(e, key), 1e-16) for e in history]
+                axis.plot([e.step for e in history], values, color=COLOURS[k], ls=STYLES[k], label=name)
+            axis.set(title=title, xlabel="gradient steps", yscale="log")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(histories))
+    return figure
+
+
+def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
+    """A parked car that should stay parked: paths from the origin, and distance against time.
+
+    Args:
+        trajectories: (T + 1, dx) states by method; the first two states are the position in metres.
+    """
+    with _styled():
+        figure = Figure(figsize=(10, 4.1), layout="constrained")
+        FigureCanvasAgg(figure)
+        plane, time = figure.subplots(1, 2, width_ratios=[1, 1.25])
+        for k, (name, states) in enumerate(trajectories.items()):
+            style = {"color": COLOURS[k], "ls": STYLES[k], "label": name}
+            plane.plot(states[:, 0], states[:, 1], marker=".", ms=4, lw=1.2, **style)
+            drift = np.hypot(*(states[:, :2] - states[0, :2]).T)
+            time.plot(np.arange(len(drift)), np.maximum(drift, 1e-12), lw=1.8, **style)
+            _label_end(time, len(drift) - 1, drift[-1], COLOURS[k])
+        plane.plot(0, 0, marker="+", ms=12, mew=2, color="black", zorder=5)
+        plane.annotate("start", (0, 0), textcoords="offset points", xytext=(6, 6))
+        plane.set(title="Predicted path of a parked car", xlabel="x [m]", ylabel="y [m]")
+        plane.set_aspect("equal", adjustable="datalim")
+        time.set(title="Drift from where it was parked", xlabel="steps with zero input", ylabel="distance [m]")
+        time.set_yscale("log")
+        time.set_xlim(0, len(drift) * 1.12)
+        figure.legend(*time.get_legend_handles_labels(), loc="outside lower center", ncols=len(trajectories))
+    return figure
+
+
+def _label_end(axis: Axes, step: int, value: float, colour: str) -> None:
+    text = "0 m" if value == 0 else f"{value:.2g} m"
+    axis.annotate(
+        text, (step, max(value, 1e-12)), textcoords="offset points", xytext=(5, 0), va="center", color=colour
+    )
+
+
+def as_svg(figure: Figure) -> str:
+    """The figure as SVG text, to be put into a page."""
+    buffer = io.StringIO()
+    with _styled():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def as_png(figure: Figure) -> bytes:
+    """The figure as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=160)
+    return buffer.getvalue()

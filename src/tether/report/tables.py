@@ -1,0 +1,95 @@
+"""Results and certificates as tables, for a terminal and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from tether.certificate import ApproximationCost, Certificate
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table before it is drawn: a title, a header, rows of text. The first column is text, the rest numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def results_grid(runs: Sequence[dict[str, Any]], extra: dict[str, str] | None = None) -> Grid:
+    """The paper's metrics, one row per run; `extra` adds columns of a study, key to heading."""
+    columns = {
+        "approximation_loss_D": "error on D",
+        "constraint_loss_D_mean": "to M on D, mean",
+        "constraint_loss_omega_mean": "to M on Ω, mean",
+        "constraint_loss_omega_max": "to M on Ω, max",
+        **(extra or {}),
+    }
+    rows = [(run_name(run), *(number(run.get(key)) for key in columns)) for run in runs]
+    return Grid("Held-out data, squared errors in physical units", ("method", *columns.values()), tuple(rows))
+
+
+def run_name(run: dict[str, Any]) -> str:
+    """Method, with its memories where it has some."""
+    return f"{run['method']} ({run['memories']})" if run.get("memories") else run["method"]
+
+
+def delta_grid(certificate: Certificate) -> Grid:
+    """Delta per output."""
+    lemma = any(d.lemma is not None for d in certificate.deltas)
+    header = ("output", "unit", "delta, worst cell", "delta, median cell", *(["Lemma 4"] if lemma else []))
+    rows = [
+        (d.name, d.unit or "-", number(d.maximum), number(d.median), *([number(d.lemma)] if lemma else []))
+        for d in certificate.deltas
+    ]
+    title = "Distance to the trusted model" + ("" if certificate.certified else " (sampled estimate)")
+    return Grid(title, header, tuple(rows))
+
+
+def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
+    """The certificate in sentences."""
+    domain, recheck = certificate.domain, certificate.recheck
+    lines = [
+        f"Evidence level: {certificate.evidence}. {certificate.claim}",
+        f"Domain: within {domain.radius:.4g} (scaled) of a memory, inside the box of the certificate.",
+        f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
+        f"Fresh check: {recheck.points} new points inside the cells came to at most {recheck.max_ratio:.4f} of "
+        f"delta; the trusted model lay outside the bounds at {percent(recheck.outside_bounds)} of them.",
+    ]
+    if cost is not None:
+        lines.append(
+            "Cost of constraining, checked on held-out data with the unconstrained network clipped to the bounds: "
+            f"|Γ(f) - x| <= |f - x| + tether miss holds for {percent(cost.sharp_holds)} of outputs"
+            + ("" if cost.paper_holds is None else f", the paper's 2ε + α max|S| for {percent(cost.paper_holds)}")
+            + f"; the truth lies outside the bounds for {percent(cost.tether_miss_share)}."
+        )
+    return lines + [f"Assumes: {line}" for line in certificate.assumptions]
+
+
+def rich_table(grid: Grid) -> Table:
+    """For a terminal."""
+    table = Table(title=grid.title, title_justify="left", title_style="bold", header_style="bold")
+    for k, heading in enumerate(grid.header):
+        table.add_column(heading, justify="left" if k == 0 else "right", overflow="fold")
+    for row in grid.rows:
+        table.add_row(*row)
+    return table
+
+
+def number(value: float | None) -> str:
+    """Three significant digits; a dash for what was not measured."""
+    if value is None:
+        return "-"
+    return "0" if value == 0 else f"{value:.3g}"
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent, never rounded up to 100."""
+    if value is None:
+        return "not measured"
+    shown = f"{100 * value:.2f}"
+    return ("> 99.99 %" if shown == "100.00" and value < 1 else f"{shown} %").replace("100.00 %", "100 %")

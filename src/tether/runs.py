@@ -1,0 +1,224 @@
+"""One run, one folder: ``config.toml``, ``metrics.jsonl``, ``results.json``, ``model.safetensors``,
+``certificate.json``, ``report.html``. Every file is whole or absent."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tether.atomic import write_json, write_text
+from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify
+from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.data import Probes, Transitions
+from tether.pipeline import (
+    CONSTRAINED,
+    VANILLA,
+    VANILLA_INCREMENT,
+    FitConfig,
+    Method,
+    Problem,
+    Tether,
+    TrainedRun,
+    build_tether,
+    measure,
+    measure_trusted,
+    prepare,
+    record,
+    train_method,
+)
+from tether.progress import Reporter, silent
+from tether.report.figures import as_svg, curves_figure
+from tether.report.page import Picture, Section, page
+from tether.report.tables import certificate_lines, delta_grid, results_grid, run_name
+from tether.storage import save
+from tether.training import Evaluation
+from tether.trusted import Function, TrustedModel
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several methods on one problem, trained and measured."""
+
+    problem: Problem
+    tether: Tether
+    config: FitConfig
+    runs: tuple[TrainedRun, ...]
+    results: tuple[dict[str, Any], ...]
+    """M alone first, then the runs, as ``results.json`` holds them."""
+    certificate: Certificate
+    cost: ApproximationCost
+
+    def model(self) -> ConstrainedModel:
+        """The constrained model among them."""
+        return next(run.model for run in self.runs if isinstance(run.model, ConstrainedModel))
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder on disk."""
+
+    path: Path
+    command: str
+    evaluations: dict[str, list[Evaluation]] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, path: Path, command: str, *, resume: bool = False) -> RunFolder:
+        """Makes the folder, or takes up one that an interrupted run left behind."""
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"`{path}` must be a folder; it is a file. Choose another `--out`.")
+        if path.exists() and any(path.iterdir()) and not resume:
+            raise ValueError(
+                f"`{path}` must be new or empty; it holds files and nothing is overwritten. "
+                "Choose another `--out`, or continue an interrupted run with `--resume`."
+            )
+        if (path / "results.json").exists():
+            raise ValueError(f"`{path}` must hold an interrupted run to resume; that one is finished.")
+        try:
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+            write_text(path / "command.txt", command + "\n")
+        except OSError as error:
+            raise ValueError(f"`{path}` must be writable; {error.strerror}. Choose another `--out`.") from None
+        return cls(path, command)
+
+    def checkpoint(self, method: Method) -> Path:
+        """Where a method's training is saved while it goes on."""
+        return self.path / "checkpoints" / f"{method.name.lower().replace(' ', '_')}.safetensors"
+
+    def note(self, method: str, evaluations: list[Evaluation]) -> None:
+        """Writes ``metrics.jsonl`` anew, with all evaluations of all methods so far."""
+        self.evaluations[method] = evaluations
+        lines = [json.dumps({"method": name, **asdict(e)}) for name, es in self.evaluations.items() for e in es]
+        write_text(self.path / "metrics.jsonl", "\n".join(lines) + "\n")
+
+    def finish(self, comparison: Comparison, *, study: str, scale: str | None, sections: Sequence[Section]) -> Path:
+        """Writes everything that a finished run holds; the path of the report."""
+        schema = comparison.problem.split.train.schema
+        versions = package_versions()
+        save(comparison.model(), self.path / "model.safetensors")
+        certificate = comparison.certificate.as_dict() | {"approximation_cost": asdict(comparison.cost)}
+        write_json(self.path / "certificate.json", certificate)
+        report = report_page(comparison, study=study, command=self.command, versions=versions, sections=sections)
+        write_text(self.path / "report.html", report)
+        units = {name: schema.unit(name) for name in schema.inputs}
+        header = {"study": study, "scale": scale, "command": self.command, "versions": versions, "units": units}
+        write_json(self.path / "results.json", header | {"runs": list(comparison.results)})
+        shutil.rmtree(self.path / "checkpoints")
+        (self.path / "command.txt").unlink()
+        return self.path / "report.html"
+
+
+def compare(
+    transitions: Transitions,
+    *,
+    trusted: TrustedModel | Function,
+    probes: Probes | None,
+    methods: Sequence[Method],
+    config: FitConfig,
+    folder: RunFolder,
+    reporter: Reporter = silent,
+) -> Comparison:
+    """Trains every method on the same problem with the same tether, and certifies the tether.
+
+    Args:
+        transitions: D.
+        trusted: M.
+        probes: Ω, or None for jittered data.
+        methods: what to train; one must be tethered and one not.
+        config: settings shared by all.
+        folder: where checkpoints and metrics go.
+        reporter: opens progress displays.
+    """
+    write_text(folder.path / "config.toml", to_toml(asdict(config)))
+    problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+    tether = build_tether(problem, config, reporter=reporter)
+    runs = []
+    for method in methods:
+        run = train_method(
+            problem,
+            method,
+            config,
+            tether=tether,
+            checkpoint=folder.checkpoint(method),
+            reporter=reporter,
+            on_evaluation=lambda evaluations, name=method.name: folder.note(name, evaluations),
+        )
+        if isinstance(run.model, ConstrainedModel):
+            run.model.record = record(problem, config, run, transitions)
+        runs.append(run)
+    results = [measure_trusted(problem, config.seed), *(measure(problem, run, tether) for run in runs)]
+    model = next(run.model for run in runs if isinstance(run.model, ConstrainedModel))
+    bare = next(run.model for run in reversed(runs) if isinstance(run.model, UnconstrainedModel))
+    test = problem.split.test
+    certificate = certify(
+        model, problem.trusted, transitions=test, probes=problem.probe_sets[2], seed=config.seed + 1
+    )
+    cost = approximation_cost(model, bare, test)
+    return Comparison(problem, tether, config, tuple(runs), tuple(results), certificate, cost)
+
+
+def fit_methods(config: FitConfig, *, increments: bool) -> list[Method]:
+    """What ``tether fit`` trains: the constrained model, and the rivals it must be seen beside."""
+    rivals = [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]
+    return [*rivals, replace(CONSTRAINED, loss=config.training.loss)]
+
+
+def report_page(
+    comparison: Comparison,
+    *,
+    study: str,
+    command: str,
+    versions: dict[str, str],
+    sections: Sequence[Section] = (),
+) -> str:
+    """The report of a run: verdict, results, certificate, curves, and a study's own sections."""
+    histories = {run.method.name: run.history.evaluations for run in comparison.runs}
+    curves = as_svg(curves_figure(histories))
+    caption = "Validation data during training; squared distances in physical units, log scale."
+    certificate = comparison.certificate
+    everything = [
+        Section("Results", grids=[results_grid(comparison.results, _extra_columns(comparison.results))]),
+        *sections,
+        Section("Certificate", certificate_lines(certificate, comparison.cost), [delta_grid(certificate)]),
+        Section("Training", pictures=[Picture(curves, caption)]),
+    ]
+    return page(f"Tether: {study}", verdict(comparison), everything, command=command, versions=versions)
+
+
+def verdict(comparison: Comparison) -> str:
+    """The one sentence that a reader takes away."""
+    certificate = comparison.certificate
+    run = next(r for r in comparison.results if r.get("evidence_level"))
+    worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
+    level = (
+        f"within delta of the trusted model ({worst}), evidence level {certificate.evidence}"
+        if certificate.certified
+        else f"sampled distance to the trusted model at most {worst}: an estimate, not a guarantee"
+    )
+    coverage = f"{100 * run['coverage_D']:.1f} % of held-out data and {100 * run['coverage_omega']:.1f} % of probes"
+    return f"{run_name(run)}: {level}, on a domain that covers {coverage}."
+
+
+def _extra_columns(results: Sequence[dict[str, Any]]) -> dict[str, str]:
+    return {"drift_at_rest": "drift at rest [m]"} if any("drift_at_rest" in r for r in results) else {}
+
+
+def package_versions() -> dict[str, str]:
+    """Versions that a result depends on."""
+    packages = ("tether", "torch", "numpy", "numba")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def to_toml(values: dict[str, Any]) -> str:
+    """Nested settings as TOML; None is left out, for TOML has no word for it."""
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict) and value is not None}
+    tables = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+    for key, table in tables.items():
+        lines += ["", f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items() if v is not None)]
+    return "\n".join(lines) + "\n"

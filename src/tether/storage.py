@@ -1,0 +1,165 @@
+"""One model, one ``.safetensors`` file: weights, memories, edges, bounds, scales, and what they mean."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tether.atomic import read_tensors, write_tensors
+from tether.bounds import Bounds
+from tether.cells import Cells
+from tether.constrained import ConstrainedModel, Frame, LearnedModel, UnconstrainedModel, mlp
+from tether.data import Scaling, Schema
+from tether.errors import StorageError
+
+FORMAT = "tether-model"
+FORMAT_VERSION = 1
+
+
+def save(model: LearnedModel, path: str | Path) -> None:
+    """Writes `model` to one safetensors file, whole or not at all."""
+    path = Path(path)
+    frame = model.frame
+    tensors = {f"network.{name}": value for name, value in model.network.state_dict().items()}
+    arrays = {
+        "frame.inputs.center": frame.inputs.center,
+        "frame.inputs.scale": frame.inputs.scale,
+        "frame.outputs.center": frame.outputs.center,
+        "frame.outputs.scale": frame.outputs.scale,
+    }
+    metadata: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": "unconstrained",
+        "schema": asdict(frame.schema),
+        "target": frame.target,
+        "network": network_spec(model.network),
+        "record": model.record,
+    }
+    if isinstance(model, ConstrainedModel):
+        arrays |= _geometry_arrays(model)
+        metadata |= {
+            "kind": "interval",
+            "operator": model.operator,
+            "evidence": model.bounds.evidence,
+            "radius": model.cells.radius,
+        }
+    tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
+    metadata["digest"] = _digest(tensors)
+    write_tensors(path, tensors, metadata)
+
+
+def load(path: str | Path, *, network: nn.Module | None = None) -> LearnedModel:
+    """Reads a model written by :func:`save`.
+
+    Args:
+        path: the file.
+        network: a module of the saved architecture; only needed where that was not built by
+            :func:`tether.mlp`.
+    """
+    path = Path(path)
+    tensors, metadata = read_tensors(path)
+    _check_format(path, metadata)
+    if metadata.get("digest") != _digest(tensors):
+        raise StorageError(f"`{path}` must match its own digest; its contents were changed. Get a fresh copy.")
+    try:
+        return _build(tensors, metadata, network)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise StorageError(f"`{path}` must be a complete Tether model; {error}.") from None
+
+
+def network_spec(network: nn.Module) -> dict[str, Any]:
+    """How to rebuild a network: the widths of an MLP, or that it must be given."""
+    if isinstance(network, nn.Sequential):
+        layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+        built = [type(layer) for layer in network] == [nn.Linear, nn.ReLU] * (len(layers) - 1) + [nn.Linear]
+        if layers and built:
+            widths = [layers[0].in_features, *(layer.out_features for layer in layers)]
+            return {"kind": "mlp", "widths": widths, "dtype": str(layers[0].weight.dtype).removeprefix("torch.")}
+    return {"kind": "custom", "type": type(network).__qualname__}
+
+
+def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
+    arrays = {
+        "cells.memories": model.cells.memories,
+        "cells.edges": model.cells.edges,
+        "cells.scale": model.cells.scale,
+        "cells.box_lower": model.cells.box_lower,
+        "cells.box_upper": model.cells.box_upper,
+        "bounds.lower": model.bounds.lower,
+        "bounds.upper": model.bounds.upper,
+        "bounds.delta": model.bounds.delta,
+    }
+    return arrays if model.bounds.lemma is None else arrays | {"bounds.lemma": model.bounds.lemma}
+
+
+def _check_format(path: Path, metadata: dict[str, Any]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise StorageError(
+            f"`{path}` must be a Tether model; it is a safetensors file of another kind. Check the path."
+        )
+    if metadata["format_version"] > FORMAT_VERSION:
+        raise StorageError(
+            f"`{path}` must have format version at most {FORMAT_VERSION}; got {metadata['format_version']}. "
+            "It was written by a newer Tether: upgrade."
+        )
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        values = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}{values.dtype}{tuple(values.shape)}".encode())
+        digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Module | None) -> LearnedModel:
+    def array(name: str) -> np.ndarray:
+        return tensors[name].numpy()
+
+    fields = metadata["schema"]
+    schema = Schema(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    )
+    frame = Frame(
+        schema,
+        metadata["target"],
+        Scaling(array("frame.inputs.center"), array("frame.inputs.scale")),
+        Scaling(array("frame.outputs.center"), array("frame.outputs.scale")),
+    )
+    network = _network(tensors, metadata["network"], network)
+    model: LearnedModel
+    if metadata["kind"] == "unconstrained":
+        model = UnconstrainedModel(network, frame)
+    else:
+        names = ("cells.memories", "cells.edges", "cells.scale")
+        cells = Cells(
+            *(array(name) for name in names),
+            radius=metadata["radius"],
+            box_lower=array("cells.box_lower"),
+            box_upper=array("cells.box_upper"),
+        )
+        lemma = array("bounds.lemma") if "bounds.lemma" in tensors else None
+        limits = (array(f"bounds.{name}") for name in ("lower", "upper", "delta"))
+        bounds = Bounds(*limits, evidence=metadata["evidence"], lemma=lemma)
+        model = ConstrainedModel(network, frame, cells, bounds, operator=metadata["operator"])
+    model.record = metadata["record"]
+    return model.eval()
+
+
+def _network(tensors: dict[str, Tensor], spec: dict[str, Any], network: nn.Module | None) -> nn.Module:
+    weights = {n.removeprefix("network."): v for n, v in tensors.items() if n.startswith("network.")}
+    if network is None:
+        if spec["kind"] != "mlp":
+            raise ValueError(f"its network is a {spec['type']} of yours: pass `network=`")
+        inputs, *hidden, outputs = spec["widths"]
+        network = mlp(inputs, outputs, hidden).to(getattr(torch, spec["dtype"]))
+    network.load_state_dict(weights)
+    return network

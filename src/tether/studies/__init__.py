@@ -1,0 +1,1 @@
+"""Case studies: they import the library and are never imported by it."""

@@ -1,0 +1,86 @@
+"""``tether demo``: a parked car, in under a minute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tether.atomic import write_bytes
+from tether.data import Array
+from tether.pipeline import (
+    AUGMENTED_LAGRANGIAN,
+    CONSTRAINED,
+    VANILLA,
+    VANILLA_INCREMENT,
+    FitConfig,
+    Method,
+)
+from tether.progress import Reporter, silent
+from tether.report.figures import as_png, as_svg, drift_figure
+from tether.report.page import Picture, Section
+from tether.report.tables import run_name
+from tether.rollout import rollout
+from tether.runs import Comparison, RunFolder, compare
+from tether.studies import parked_car
+from tether.training import TrainingConfig
+
+STEPS_AT_REST = 20
+
+METHODS: tuple[Method, ...] = (
+    VANILLA,
+    VANILLA_INCREMENT,
+    AUGMENTED_LAGRANGIAN,
+    replace(AUGMENTED_LAGRANGIAN, name="Augmented Lagrangian Δ", target="increment"),
+    CONSTRAINED,
+)
+
+
+def demo_config(seed: int = 0) -> FitConfig:
+    """Settings small enough for a minute on two cores."""
+    return FitConfig(
+        memories=1000,
+        evidence="lipschitz",
+        domain=parked_car.DOMAIN,
+        hidden=(128, 128),
+        training=TrainingConfig(steps=2000),
+        seed=seed,
+    )
+
+
+def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silent) -> tuple[Comparison, Path]:
+    """Trains, measures the drift at rest, writes the folder; the comparison and the report's path."""
+    transitions = parked_car.drive(seed=config.seed)
+    comparison = compare(
+        transitions,
+        trusted=parked_car.trusted_unicycle(),
+        probes=parked_car.parked(transitions, seed=config.seed),
+        methods=METHODS,
+        config=config,
+        folder=folder,
+        reporter=reporter,
+    )
+    trajectories = drift_at_rest(comparison)
+    for result in comparison.results:
+        path = trajectories[run_name(result)]
+        result["drift_at_rest"] = float(np.hypot(*(path[-1, :2] - path[0, :2])))
+    figure = drift_figure(trajectories)
+    write_bytes(folder.path / "drift.png", as_png(figure))
+    caption = (
+        f"A car parked at the origin, zero speed and zero yaw rate for {STEPS_AT_REST} steps of 0.1 s, predicted by "
+        "each model. It should not move."
+    )
+    section = Section("A parked car must stay parked", pictures=[Picture(as_svg(figure), caption)])
+    return comparison, folder.finish(comparison, study="demo", scale=None, sections=[section])
+
+
+def drift_at_rest(comparison: Comparison) -> dict[str, Array]:
+    """(T + 1, 3) poses by method, from the origin, with zero input."""
+    start, controls = np.zeros((1, 3)), np.zeros((STEPS_AT_REST, 1, 2))
+    steps = [parked_car.unicycle, *(run.model.predict for run in comparison.runs)]
+    names = [run_name(result) for result in comparison.results]
+    return {
+        name: rollout(step, parked_car.SCHEMA, start, controls)[:, 0]  # type: ignore[arg-type]
+        for name, step in zip(names, steps, strict=True)
+    }

@@ -1,0 +1,414 @@
+"""Training: steps of Adam on tensors that stay in memory, watched on a validation split.
+
+A run is a function of its configuration and data alone: batches are drawn from (seed, epoch), so a
+run killed anywhere resumes from its checkpoint to bit-identical metrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tether.atomic import read_tensors, write_tensors
+from tether.constrained import ConstrainedModel, LearnedModel
+from tether.data import Array
+from tether.errors import StorageError
+from tether.losses import Multipliers, squared_error, violation
+from tether.progress import Report
+
+Loss = Literal["squared_error", "augmented_lagrangian"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a network is trained.
+
+    Attributes:
+        steps: gradient steps.
+        loss: `squared_error` on D, or `augmented_lagrangian` on D and Ω.
+        batch: rows of D per step, and of Ω where the loss needs them.
+        learning_rate: of Adam, at the start.
+        schedule: `cosine` decays the learning rate to zero over the run; `constant` keeps it.
+        gamma: γ of the schedule that widens the bounds by γ^step of their width early on.
+        delta: distance to M that the augmented Lagrangian tolerates, in units of the target's scale.
+        update_every: steps between updates of multipliers and penalties.
+        penalty_growth: factor of the penalty where the violation stalls.
+        ceiling: largest multiplier and penalty.
+        evaluate_every: steps between evaluations.
+        patience: evaluations without a better validation error before stopping early; None: never.
+        seed: of the order of the data.
+        dtype: of the network.
+        device: of the network.
+        checkpoint_seconds: least time between two checkpoints.
+    """
+
+    steps: int = 2000
+    loss: Loss = "squared_error"
+    batch: int = 64
+    learning_rate: float = 1e-3
+    schedule: Literal["cosine", "constant"] = "cosine"
+    gamma: float = 0.0
+    delta: float = 0.0
+    update_every: int = 100
+    penalty_growth: float = 2.0
+    ceiling: float = 100.0
+    evaluate_every: int = 100
+    patience: int | None = None
+    seed: int = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    device: str = "cpu"
+    checkpoint_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "update_every", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}.")
+        if not 0 <= self.gamma < 1:
+            raise ValueError(f"`gamma` must be in [0, 1); got {self.gamma}.")
+        if not self.learning_rate > 0:
+            raise ValueError(f"`learning_rate` must be positive; got {self.learning_rate}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """One set of inputs as training sees it.
+
+    Attributes:
+        inputs: (N, D) physical inputs.
+        trusted: (N, P) M's target.
+        target: (N, P) observed target, None for probes.
+    """
+
+    inputs: Array
+    trusted: Array
+    target: Array | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One line of metrics.jsonl; squared errors in physical units, mean over outputs."""
+
+    step: int
+    loss: float
+    approximation_loss_D: float
+    constraint_loss_D_mean: float
+    constraint_loss_D_max: float
+    constraint_loss_omega_mean: float
+    constraint_loss_omega_max: float
+    operator_input_spread: float
+    """Standard deviation of the network's raw output over validation inputs. Near zero, the network
+    has become a constant and the output a fixed point of each cell."""
+    operator_saturated: float
+    """Share of sigmoid inputs beyond ±8, where the gradient has all but vanished."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run trains on and what it watches."""
+
+    train: Examples
+    train_probes: Examples
+    validation: Examples
+    validation_probes: Examples
+
+
+@dataclass(frozen=True)
+class History:
+    """What training left behind, besides the weights (which are those of the best evaluation)."""
+
+    evaluations: tuple[Evaluation, ...]
+    best_step: int
+    steps: int
+    seconds: float
+
+
+@dataclass(eq=False)
+class _Tensors:
+    """Examples on the device: features in the network's dtype, the rest in float64 over scale."""
+
+    features: Tensor
+    trusted: Tensor
+    target: Tensor | None
+    lower: Tensor | None
+    upper: Tensor | None
+
+    @classmethod
+    def of(cls, examples: Examples, model: LearnedModel, config: TrainingConfig) -> _Tensors:
+        dtype = getattr(torch, config.dtype)
+
+        def tensor(values: Array) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values)).to(config.device)
+
+        features = tensor(model.frame.features(examples.inputs)).to(dtype)
+        limits = model.limits(examples.inputs) if isinstance(model, ConstrainedModel) else None
+        return cls(
+            features,
+            tensor(examples.trusted),
+            None if examples.target is None else tensor(examples.target),
+            None if limits is None else tensor(limits.lower),
+            None if limits is None else tensor(limits.upper),
+        )
+
+    def take(self, rows: Tensor) -> _Tensors:
+        return _Tensors(*(None if part is None else part[rows] for part in self._parts()))  # type: ignore[arg-type]
+
+    def joined(self, other: _Tensors) -> _Tensors:
+        """These rows, then the other's; the target stays that of these rows."""
+        pairs = zip(self._parts(), other._parts(), strict=True)
+        joined = [a if b is None or a is None else torch.cat([a, b]) for a, b in pairs]
+        return _Tensors(*joined)  # type: ignore[arg-type]
+
+    def _parts(self) -> tuple[Tensor | None, ...]:
+        return self.features, self.trusted, self.target, self.lower, self.upper
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+class _Order:
+    """Row numbers of each step: shuffled epochs, a function of (seed, step) alone."""
+
+    def __init__(self, rows: int, batch: int, seed: int) -> None:
+        self.rows, self.batch, self.seed = rows, min(batch, rows), seed
+        self.per_epoch = rows // self.batch
+        self.epoch, self.permutation = -1, torch.empty(0)
+
+    def __call__(self, step: int) -> Tensor:
+        epoch, place = divmod(step, self.per_epoch)
+        if epoch != self.epoch:
+            generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
+            self.epoch, self.permutation = epoch, torch.randperm(self.rows, generator=generator)
+        return self.permutation[place * self.batch : (place + 1) * self.batch]
+
+
+@dataclass(eq=False)
+class _Run:
+    """Everything that changes while training goes on."""
+
+    model: LearnedModel
+    config: TrainingConfig
+    optimizer: torch.optim.Adam
+    step: int = 0
+    multipliers: list[Multipliers] = field(default_factory=lambda: [Multipliers(), Multipliers()])
+    sums: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
+    evaluations: list[Evaluation] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_step: int = 0
+    seconds: float = 0.0
+
+    @property
+    def best_loss(self) -> float:
+        losses = [e.approximation_loss_D for e in self.evaluations if e.step == self.best_step]
+        return losses[0] if losses else math.inf
+
+
+def train(
+    model: LearnedModel,
+    data: TrainingData,
+    config: TrainingConfig,
+    *,
+    checkpoint: Path | None = None,
+    progress: Report | None = None,
+    on_evaluation: Callable[[list[Evaluation]], None] | None = None,
+) -> History:
+    """Trains `model` in place; the weights it ends with are those of the best evaluation.
+
+    Args:
+        model: what to train. Its bounds are never changed.
+        data: training and validation examples.
+        config: how.
+        checkpoint: file to resume from if it exists, and to save to.
+        progress: told (step, steps).
+        on_evaluation: given all evaluations so far after each one.
+    """
+    model.network.to(config.device, getattr(torch, config.dtype)).train()
+    parts = [data.train, data.train_probes, data.validation, data.validation_probes]
+    rows, probes, held_out, held_out_probes = (_Tensors.of(part, model, config) for part in parts)
+    optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
+    run = _Run(model, config, optimizer)
+    digest = _run_digest(model, config, parts)
+    if checkpoint is not None and checkpoint.exists():
+        _restore(run, checkpoint, digest)
+    orders = [_Order(len(rows), config.batch, config.seed), _Order(len(probes), config.batch, config.seed + 1)]
+    started = saved = time.monotonic()
+    already = run.seconds
+    loss = math.nan
+    while run.step < config.steps and not _out_of_patience(run):
+        loss_tensor = _step(run, rows.take(orders[0](run.step)), probes.take(orders[1](run.step)))
+        run.step += 1
+        if run.step % config.evaluate_every == 0 or run.step == config.steps:
+            loss = float(loss_tensor.detach())
+            _evaluate(run, held_out, held_out_probes, loss)
+            run.seconds = already + time.monotonic() - started
+            if on_evaluation is not None:
+                on_evaluation(run.evaluations)
+            if checkpoint is not None and time.monotonic() - saved >= config.checkpoint_seconds:
+                _save(run, checkpoint, digest)
+                saved = time.monotonic()
+        if progress is not None and run.step % 20 == 0:
+            progress(run.step, config.steps)
+    model.network.load_state_dict(run.best)
+    model.network.eval()
+    return History(tuple(run.evaluations), run.best_step, run.step, already + time.monotonic() - started)
+
+
+def _out_of_patience(run: _Run) -> bool:
+    patience = run.config.patience
+    return patience is not None and run.step - run.best_step >= patience * run.config.evaluate_every > 0 and bool(
+        run.evaluations
+    )
+
+
+def _learning_rate(config: TrainingConfig, step: int) -> float:
+    if config.schedule == "constant":
+        return config.learning_rate
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / config.steps))
+
+
+def _step(run: _Run, rows: _Tensors, probes: _Tensors) -> Tensor:
+    """One gradient step; the loss it descended."""
+    config = run.config
+    lagrangian = config.loss == "augmented_lagrangian"
+    batch = rows.joined(probes) if lagrangian else rows
+    outputs = _respond(run.model, batch, config.gamma**run.step if config.gamma else 0.0)
+    scale = _scale(run.model, outputs)
+    assert rows.target is not None
+    loss = squared_error(outputs[: len(rows)] / scale, rows.target / scale)
+    if lagrangian:
+        gaps = violation(outputs / scale, batch.trusted / scale, torch.full_like(scale, config.delta))
+        parts = gaps[: len(rows)], gaps[len(rows) :]
+        loss = loss + sum(m.loss(part) for m, part in zip(run.multipliers, parts, strict=True))
+        run.sums += torch.stack([part.detach().mean() for part in parts]).cpu()
+    for group in run.optimizer.param_groups:
+        group["lr"] = _learning_rate(config, run.step)
+    run.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    run.optimizer.step()
+    if lagrangian and (run.step + 1) % config.update_every == 0:
+        _update_multipliers(run)
+    return loss
+
+
+def _update_multipliers(run: _Run) -> None:
+    means = (run.sums / run.config.update_every).tolist()
+    run.multipliers = [
+        m.updated(mean, growth=run.config.penalty_growth, ceiling=run.config.ceiling)
+        for m, mean in zip(run.multipliers, means, strict=True)
+    ]
+    run.sums = torch.zeros_like(run.sums)
+
+
+def _respond(model: LearnedModel, batch: _Tensors, widening: float = 0.0) -> Tensor:
+    lower, upper = batch.lower, batch.upper
+    if widening and lower is not None and upper is not None:
+        # The paper's second line lowers the upper bound from the lower one; a typo for this.
+        width = widening * (upper - lower)
+        lower, upper = lower - width, upper + width
+    return model.respond(model.network(batch.features).double(), lower, upper)
+
+
+def _scale(model: LearnedModel, like: Tensor) -> Tensor:
+    return torch.from_numpy(model.frame.outputs.scale).to(like.device)
+
+
+@torch.no_grad()
+def _evaluate(run: _Run, rows: _Tensors, probes: _Tensors, loss: float) -> None:
+    model = run.model
+    if not math.isfinite(loss):
+        raise ValueError(
+            f"training must keep a finite loss; got {loss} at step {run.step}. Lower `learning_rate` "
+            f"(now {run.config.learning_rate})."
+        )
+    raw = model.network(rows.features).double()
+    outputs = model.respond(raw, rows.lower, rows.upper)
+    assert rows.target is not None
+    on_data = (outputs - rows.trusted).square().mean(dim=1)
+    on_probes = (_respond(model, probes) - probes.trusted).square().mean(dim=1)
+    evaluation = Evaluation(
+        step=run.step,
+        loss=loss,
+        approximation_loss_D=float((outputs - rows.target).square().mean()),
+        constraint_loss_D_mean=float(on_data.mean()),
+        constraint_loss_D_max=float(on_data.max()),
+        constraint_loss_omega_mean=float(on_probes.mean()),
+        constraint_loss_omega_max=float(on_probes.max()),
+        operator_input_spread=float(raw.std(dim=0, correction=0).mean()),
+        operator_saturated=float((raw.abs() > 8).double().mean()),
+    )
+    better = evaluation.approximation_loss_D < run.best_loss
+    run.evaluations.append(evaluation)
+    if better or not run.best:
+        run.best_step = run.step
+        run.best = {name: value.detach().clone() for name, value in model.network.state_dict().items()}
+
+
+def _run_digest(model: LearnedModel, config: TrainingConfig, parts: list[Examples]) -> str:
+    """Identifies a run: a checkpoint of another one must not be resumed."""
+    digest = hashlib.sha256(json.dumps(asdict(config), sort_keys=True).encode())
+    digest.update(repr([(n, tuple(p.shape)) for n, p in model.network.named_parameters()]).encode())
+    for part in parts:
+        for values in (part.inputs, part.trusted, part.target):
+            digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
+    if isinstance(model, ConstrainedModel):
+        for values in (model.cells.memories, model.bounds.lower, model.bounds.upper):
+            digest.update(np.ascontiguousarray(values).tobytes())
+        digest.update(model.operator.encode())
+    return digest.hexdigest()
+
+
+def _save(run: _Run, path: Path, digest: str) -> None:
+    tensors = {f"network.{name}": value for name, value in run.model.network.state_dict().items()}
+    tensors |= {f"best.{name}": value for name, value in run.best.items()}
+    for parameter, state in run.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{parameter}.{name}": value for name, value in state.items()}
+    tensors["sums"] = run.sums
+    # A violation not yet measured is infinite, which JSON has no word for.
+    multipliers = [
+        [m.multiplier, m.penalty, None if math.isinf(m.last) else m.last] for m in run.multipliers
+    ]
+    metadata = {
+        "digest": digest,
+        "step": run.step,
+        "best_step": run.best_step,
+        "seconds": run.seconds,
+        "multipliers": multipliers,
+        "evaluations": [asdict(e) for e in run.evaluations],
+    }
+    write_tensors(path, tensors, metadata)
+
+
+def _restore(run: _Run, path: Path, digest: str) -> None:
+    tensors, metadata = read_tensors(path)
+    if metadata.get("digest") != digest:
+        raise StorageError(
+            f"`{path}` must be a checkpoint of this run; it belongs to other data or settings. "
+            "Resume with the same arguments, or choose another output folder."
+        )
+    _load(run.model.network, tensors, "network.")
+    run.best = {n.removeprefix("best."): v for n, v in tensors.items() if n.startswith("best.")}
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimizer."):
+            _, parameter, key = name.split(".")
+            state.setdefault(int(parameter), {})[key] = value
+    run.optimizer.load_state_dict({"state": state, "param_groups": run.optimizer.state_dict()["param_groups"]})
+    run.sums = tensors["sums"]
+    run.step, run.best_step, run.seconds = metadata["step"], metadata["best_step"], metadata["seconds"]
+    run.multipliers = [
+        Multipliers(m, p, math.inf if last is None else last) for m, p, last in metadata["multipliers"]
+    ]
+    run.evaluations = [Evaluation(**line) for line in metadata["evaluations"]]
+
+
+def _load(network: nn.Module, tensors: dict[str, Tensor], prefix: str) -> None:
+    network.load_state_dict({n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)})

@@ -1,0 +1,198 @@
+"""What a trusted model (M) is: any callable ``(states (N, dx), controls (N, du)) -> (N, P)``.
+
+It may be a formula, a simulator or a black box. It is checked once, at the door, and called in
+batches; a slow one is spread over processes with joblib, whose own backends (Dask, Ray) plug in
+through ``joblib.parallel_config``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether.data import Array, Schema, Target
+from tether.errors import TrustedModelError
+from tether.progress import Report
+
+Function = Callable[[Array, Array], ArrayLike]
+
+_BATCH = 1 << 16
+_SLOW_BATCH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class TrustedModel:
+    """A trusted model and what is known of it.
+
+    Attributes:
+        function: ``(states (N, dx), controls (N, du)) -> (N, P)`` next states; pure, row by row.
+        jacobian: ``(states, controls) -> (N, P, D)`` derivative of `function`, where known.
+        lipschitz: constants L of M's outputs in physical units: (P, D) with
+            ``|M_j(s) - M_j(s')| <= sum_d L_jd |s_d - s'_d|``, or (P,) or a number for the Euclidean
+            norm of ``s - s'``.
+        increment_lipschitz: the same of ``M(s) - state``, which may be far smaller; without it the
+            constants of the increment are derived from `lipschitz` by adding 1.
+        jobs: processes to spread the evaluation over, as joblib counts them (-1: all cores).
+    """
+
+    function: Function
+    jacobian: Callable[[Array, Array], ArrayLike] | None = None
+    lipschitz: ArrayLike | None = None
+    increment_lipschitz: ArrayLike | None = None
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(
+                f"`trusted` must be callable as M(states, controls); got {type(self.function).__name__}."
+            )
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        function = self.function
+        return getattr(function, "__qualname__", type(function).__qualname__)
+
+    @cached_property
+    def source_digest(self) -> str | None:
+        """SHA-256 of the function's source text, None where Python cannot show it."""
+        try:
+            text = inspect.getsource(self.function)
+        except (OSError, TypeError):
+            return None
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __call__(
+        self, states: Array, controls: Array, schema: Schema, *, progress: Report | None = None
+    ) -> Array:
+        """M's next states (N, P), angles continuous with the state they follow."""
+        batch = _BATCH if self.jobs == 1 else max(1, min(_SLOW_BATCH, -(-len(states) // 16)))
+        slices = [slice(k, k + batch) for k in range(0, len(states), batch)]
+        calls = (
+            joblib.delayed(_evaluate)(self.function, states[rows], controls[rows], len(schema.outputs))
+            for rows in slices
+        )
+        parts = []
+        for part in joblib.Parallel(n_jobs=self.jobs, return_as="generator")(calls):
+            parts.append(part)
+            if progress is not None:
+                progress(min(len(parts) * batch, len(states)), len(states))
+        outputs = np.concatenate(parts) if parts else np.empty((0, len(schema.outputs)))
+        return schema.unwrap_outputs(states, outputs)
+
+    def target(
+        self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None
+    ) -> Array:
+        """M's target (N, P) at inputs (N, D): its next state, or the increment it predicts."""
+        dx = len(schema.states)
+        states, controls = np.ascontiguousarray(inputs[:, :dx]), np.ascontiguousarray(inputs[:, dx:])
+        outputs = self(states, controls, schema, progress=progress)
+        return outputs - schema.base(states) if kind == "increment" else outputs
+
+    def lipschitz_constants(self, schema: Schema, kind: Target) -> Array | None:
+        """(P, D) or (P, 1) constants of the target; (P, 1) is for the Euclidean norm. None if unknown."""
+        if kind == "increment" and self.increment_lipschitz is not None:
+            return _constants("increment_lipschitz", self.increment_lipschitz, schema)
+        if self.lipschitz is None:
+            return None
+        constants = _constants("lipschitz", self.lipschitz, schema)
+        if kind == "next_state":
+            return constants
+        # Sound because subtracting the state changes each difference by at most |s_a - s'_a|.
+        added = np.zeros((len(schema.outputs), constants.shape[1]))
+        for output, state in enumerate(schema.advances):
+            if state >= 0:
+                added[output, state if constants.shape[1] > 1 else 0] = 1.0
+        return constants + added
+
+
+def as_trusted(trusted: TrustedModel | Function) -> TrustedModel:
+    """`trusted` as a :class:`TrustedModel`."""
+    return trusted if isinstance(trusted, TrustedModel) else TrustedModel(trusted)
+
+
+def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
+    """Calls M a few times and raises unless it keeps its contract.
+
+    Checked: it does not raise, returns finite numbers of shape (N, P), gives the same answer twice,
+    leaves its arguments alone, and answers a row the same alone as among others.
+
+    Args:
+        trusted: the model.
+        inputs: (N, D) rows to try it on; the first, the last and a few between are taken.
+        schema: what the columns mean.
+    """
+    dx = len(schema.states)
+    rows = np.unique(np.linspace(0, len(inputs) - 1, 32).astype(np.int64))
+    states, controls = inputs[rows, :dx], inputs[rows, dx:]
+    outputs = len(schema.outputs)
+    given = (states.copy(), controls.copy())
+    first = _evaluate(trusted.function, *given, outputs)
+    if not (np.array_equal(given[0], states) and np.array_equal(given[1], controls)):
+        raise TrustedModelError("`trusted` must not change its arguments; it wrote to them. Copy them first.")
+    second = _evaluate(trusted.function, states.copy(), controls.copy(), outputs)
+    _check_same(
+        first, second, schema, "must be deterministic", "two calls on the same row", "Fix its random seed."
+    )
+    alone = _evaluate(trusted.function, states[:1].copy(), controls[:1].copy(), outputs)
+    tolerance = 1e-9 * (1 + np.abs(first[:1]))
+    close = np.where(np.abs(alone - first[:1]) <= tolerance, alone, first[:1])
+    _check_same(
+        alone, close, schema, "must treat rows independently", "the first row alone and in a batch",
+        "Use axis=-1, not the whole batch.",
+    )  # fmt: skip
+
+
+def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, remedy: str) -> None:
+    if np.array_equal(one, two):
+        return
+    row, output = (int(k) for k in np.argwhere(one != two)[0])
+    raise TrustedModelError(
+        f"`trusted` {rule}; got {one[row, output]!r} and {two[row, output]!r} for output "
+        f"'{schema.outputs[output]}' from {what}. {remedy}"
+    )
+
+
+def _evaluate(function: Function, states: Array, controls: Array, outputs: int) -> Array:
+    try:
+        values = np.asarray(function(states, controls), dtype=np.float64)
+    except Exception as error:
+        raise TrustedModelError(
+            f"`trusted` must not raise; got {type(error).__name__}: {error} on {len(states)} rows "
+            f"(first state {states[:1].tolist()})."
+        ) from error
+    if values.shape != (len(states), outputs):
+        raise TrustedModelError(
+            f"`trusted` must return shape ({len(states)}, {outputs}) for {len(states)} rows; got {values.shape}."
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, output = (int(k) for k in np.argwhere(bad)[0])
+        raise TrustedModelError(
+            f"`trusted` must return finite numbers; got {values[row, output]} in output {output} for state "
+            f"{states[row].tolist()}, control {controls[row].tolist()}. Guard that case or narrow the domain."
+        )
+    return values
+
+
+def _constants(name: str, values: ArrayLike, schema: Schema) -> Array:
+    constants = np.asarray(values, dtype=np.float64)
+    outputs, inputs = len(schema.outputs), len(schema.inputs)
+    if constants.shape not in {(), (outputs,), (outputs, inputs)}:
+        raise ValueError(
+            f"`{name}` must be a number, ({outputs},) or ({outputs}, {inputs}); got shape {constants.shape}."
+        )
+    if not np.isfinite(constants).all() or (constants < 0).any():
+        raise ValueError(f"`{name}` must be finite and >= 0; got {constants.tolist()}.")
+    return (
+        constants
+        if constants.ndim == 2
+        else np.ascontiguousarray(np.broadcast_to(constants, (outputs,)))[:, None]
+    )
