@@ -17,7 +17,7 @@ ROWS, TREE_ROWS = 1_000_000, 50_000
 
 
 def trajectories(rows, columns, seed=0):
-    """States and controls of a smooth system: six hidden oscillators seen through random features, and noise."""
+    """A smooth system: six hidden oscillators seen through random features, and noise."""
     random = np.random.default_rng(seed)
     episodes, steps = rows // 100, np.arange(100)[None, :, None]
     speed, phase = random.uniform(0.5, 2, size=6), random.uniform(0, 2 * np.pi, size=(episodes, 1, 6))
@@ -33,8 +33,8 @@ def gaussian(rows, columns, seed=0):
     return np.random.default_rng(seed).normal(size=(rows, columns))
 
 
-def blas_brute_force(inputs, memories, piece=4096):
-    """|x|² - 2x·m + |m|² in float64, in pieces that fit in cache. Not exact: near ties go either way."""
+def blas_brute_force(inputs, memories, piece=256):
+    """|x|² - 2x·m + |m|² in float64, in pieces of the size that suits it best. Near ties go either way."""
     norms = (memories**2).sum(axis=1)
     cell = np.empty(len(inputs), np.int64)
     for start in range(0, len(inputs), piece):
@@ -67,9 +67,8 @@ def verdict(good):
 
 def large_queries():
     print(f"{ROWS:,} inputs, 24 dimensions, 2,000 memories, seconds (all cores)\n")
-    print(
-        f"{'data':14}{'tether, exact':>16}{'BLAS, not exact':>18}{'k-d tree':>12}{'BLAS/tether':>14}{'tree/tether':>14}"
-    )
+    headings = ("tether, exact", "BLAS, not exact", "k-d tree", "BLAS/tether", "tree/tether")
+    print(f"{'data':14}" + "".join(f"{heading:>17}" for heading in headings))
     for data in (trajectories, gaussian):
         inputs = data(ROWS, 24)
         memories = inputs[np.random.default_rng(1).choice(ROWS, 2000, replace=False)]
@@ -86,8 +85,8 @@ def large_queries():
         times["tree"] *= ROWS / len(some)
         ours = times["tether"]
         print(
-            f"{data.__name__:14}{ours:16.2f}{times['blas']:18.2f}{times['tree']:12.2f}"
-            f"{times['blas'] / ours:14.1f}{times['tree'] / ours:14.1f}"
+            f"{data.__name__:14}{ours:17.2f}{times['blas']:17.2f}{times['tree']:17.2f}"
+            f"{times['blas'] / ours:17.1f}{times['tree'] / ours:17.1f}"
             f"   {verdict(ours < min(times['blas'], times['tree']))} (target: faster than both)"
         )
         agree = (

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from bench_assignment import gaussian, seconds, trajectories, verdict
 from sklearn.cluster import MiniBatchKMeans
 
+from bench_assignment import gaussian, seconds, trajectories, verdict
 from tether.memories import GasConfig, fit_memories
 from tether.memories import _grow as grow
 from tether.nearest import GROUP, block_shape, nearest, score_one
@@ -156,8 +156,8 @@ def measure(name, inputs, count, *, against_numpy):
     if against_numpy:
         slow = seconds(lambda: numpy_gas(inputs, count, config))
         print(
-            f"  NumPy, growth   {slow:8.2f} s   {slow / fit:.1f} x fit_memories, {slow / growth:.1f} x growth   "
-            f"{verdict(slow > 20 * growth)} (target: growth 20 x faster)"
+            f"  NumPy, growth   {slow:8.2f} s   {slow / fit:.1f} x fit_memories, {slow / growth:.1f} x growth  "
+            f" {verdict(slow > 20 * growth)} (target: growth 20 x faster)"
         )
     print()
 

@@ -221,7 +221,8 @@ def test_messages_of_gas():
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("insertion_interval", 0), ("settling_rounds", -1), ("winner_rate", 1.5)]
+    ("setting", "value"),
+    [("insertion_interval", 0), ("maximum_age", 2.5), ("settling_rounds", -1), ("winner_rate", 1.5)],
 )
 def test_messages_of_config(setting, value):
     with pytest.raises(ValueError, match=rf"`{setting}` must be .*; got {value}\."):

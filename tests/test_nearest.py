@@ -61,6 +61,22 @@ def test_ties_go_to_the_lowest_index(dimensions, count, seed):
     assert_exact(random.integers(-4, 5, size=(40, dimensions)) / 2, memories)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 90), st.floats(0, 12), st.integers(0, 2**32 - 1))
+def test_columns_and_rows_of_unlike_magnitude(dimensions, count, decades, seed):
+    random = np.random.default_rng(seed)
+
+    def draw(rows):
+        exponents = random.uniform(-decades, decades, size=(rows, 1)) + random.uniform(
+            -decades, 0, size=dimensions
+        )
+        return random.normal(size=(rows, dimensions)) * 10.0**exponents
+
+    memories = draw(count)
+    near = memories[random.integers(0, count, size=40)] * (1 + 1e-7 * random.normal(size=(40, 1)))
+    assert_exact(np.concatenate([draw(40), near]), memories)
+
+
 def test_equal_memories():
     assert_exact(np.random.default_rng(4).normal(size=(50, 3)), np.full((70, 3), 0.1))
 

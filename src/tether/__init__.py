@@ -1,8 +1,8 @@
 """Tether: learned dynamics models that stay within a bounded distance of a model you trust.
 
-    model = tether.fit(transitions, trusted=M, probes=omega, memories=1000)
-    model.predict(states, controls)
-    tether.certify(model, M)
+model = tether.fit(transitions, trusted=M, probes=omega, memories=1000)
+model.predict(states, controls)
+tether.certify(model, M)
 """
 
 from importlib.metadata import version

@@ -70,9 +70,7 @@ def bound_cells(
         sampling: how hard the sampled range looks.
         reporter: opens progress displays.
     """
-    inner = sampled_range(
-        cells, trusted, schema, target, inputs=inputs, config=sampling, reporter=reporter
-    )
+    inner = sampled_range(cells, trusted, schema, target, inputs=inputs, config=sampling, reporter=reporter)
     outer = inner
     if evidence == "lipschitz":
         outer = lipschitz_range(cells, trusted, schema, target)
@@ -91,7 +89,7 @@ def _check_contained(inner: Range, outer: Range, schema: Schema) -> None:
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         raise CertificateError(
             f"`lipschitz` must bound the trusted model's change; in cell {cell} output "
-            f"'{schema.outputs[output]}' was seen {excess[cell, output]:.3g} beyond what the constant allows. "
+            f"'{schema.outputs[output]}' was seen {excess[cell, output]:.3g} beyond what it allows. "
             "Give a larger constant, or use evidence `sampled`."
         )
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array, Box, Schema
 from tether.memories import Memories
-from tether.nearest import NearestIndex
+from tether.nearest import NearestIndex, compiled
+from tether.threads import in_threads
 
 _LISTED_NEIGHBOURS = 512
 _EPS = np.finfo(np.float64).eps
@@ -147,15 +148,28 @@ def build_cells(
             raise ValueError(f"`domain` must name inputs ({', '.join(schema.inputs)}); got {name}.")
         column = schema.inputs.index(name)
         low, high = limits if isinstance(limits, tuple) else (limits, limits)
-        if (memories.nodes[:, column] * scale[column] < low).any() or (
-            memories.nodes[:, column] * scale[column] > high
-        ).any():
+        centers = memories.nodes[:, column] * scale[column]
+        if centers.min() < low or centers.max() > high:
             raise ValueError(
                 f"`domain` must contain the data and probes; got {low}:{high} for '{name}', which leaves out "
                 "some of them. Widen it, or drop those rows."
             )
         lower[column], upper[column] = max(lower[column], low), min(upper[column], high)
     return Cells(memories.nodes, memories.edges, scale, radius, lower, upper)
+
+
+class _Geometry(NamedTuple):
+    """The cells as kernels see them."""
+
+    memories: Array
+    neighbours: NDArray[np.int32]
+    """(K, L) the nearest other memories of each memory, nearest first."""
+    distances: Array
+    """(K, L) how far they are."""
+    scale: Array
+    radius: float
+    box_lower: Array
+    box_upper: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,63 +185,60 @@ class CellSampler:
     cells: Cells
 
     @cached_property
-    def _neighbours(self) -> tuple[NDArray[np.int32], Array]:
-        """Nearest other memories of each memory (K, L), and their distances, ascending."""
-        memories = self.cells.memories
+    def _geometry(self) -> _Geometry:
+        cells = self.cells
+        memories = cells.memories
         count = min(len(memories) - 1, _LISTED_NEIGHBOURS)
         ids = np.empty((len(memories), count), dtype=np.int32)
         distances = np.empty((len(memories), count))
         if count:
             for start in range(0, len(memories), 1024):
                 _list_neighbours(memories, start, ids[start : start + 1024], distances[start : start + 1024])
-        return ids, distances
+        return _Geometry(
+            memories, ids, distances, cells.scale, float(cells.radius), cells.box_lower, cells.box_upper
+        )
 
     def sample(self, per_cell: int, *, rng: np.random.Generator, thin: int = 1) -> Array:
         """(K, per_cell, D) physical points; `thin` moves lie between two points of a chain."""
-        starts = np.arange(len(self.cells))
-        return self.walk(starts, self.cells.centers, per_cell, rng=rng, thin=thin)
+        cells = self.cells
+        chains, dimensions = cells.memories.shape
+        points = np.empty((chains, per_cell, dimensions))
+        here = cells.centers
+        # Directions are drawn in slabs so that memory stays bounded whatever the number of chains.
+        slab = max(1, int(4e6) // (chains * dimensions * thin))
+        for begin in range(0, per_cell, slab):
+            moves = (min(begin + slab, per_cell) - begin) * thin
+            directions = rng.standard_normal((moves, chains, dimensions))
+            jumps = rng.random((moves, chains))
+            path = self.walk(np.arange(chains), here, directions, jumps)
+            points[:, begin : begin + moves // thin] = path[:, thin - 1 :: thin]
+            here = path[:, -1]
+        return points
 
-    def walk(
-        self,
-        cell: NDArray[np.int64],
-        starts: Array,
-        count: int,
-        *,
-        rng: np.random.Generator,
-        thin: int = 1,
-        reach: float = 1.0,
-    ) -> Array:
+    def walk(self, cell: NDArray[np.int64], starts: Array, directions: Array, jumps: Array) -> Array:
         """Chains of points that stay in their cells.
 
         Args:
             cell: (C,) cell of each chain.
             starts: (C, D) physical start of each chain; one outside its cell's coverage is replaced
                 by the memory.
-            count: points kept per chain.
-            rng: of directions and jumps.
-            thin: moves per kept point.
-            reach: fraction of the chord a jump may use; below 1 the walk stays near its start.
+            directions: (T, C, D) scaled direction of each move, of any length but zero.
+            jumps: (T, C) where on the chord a move ends, 0 at its back and 1 at its front.
 
         Returns:
-            (C, count, D) physical points.
+            (C, T, D) physical points.
         """
-        chains, dimensions = starts.shape
-        points = np.empty((chains, count, dimensions))
-        ids, distances = self._neighbours
-        cells = self.cells
-        position = starts / cells.scale
-        # Directions are drawn in slabs so that memory stays bounded whatever the number of chains.
-        slab = max(1, int(4e6) // max(1, chains * dimensions * thin))
-        for begin in range(0, count, slab):
-            end = min(begin + slab, count)
-            moves = (end - begin) * thin
-            directions = rng.standard_normal((moves, chains, dimensions))
-            directions /= np.linalg.norm(directions, axis=2, keepdims=True)
-            _walk(
-                position, cell, directions, rng.random((moves, chains)), reach, thin,
-                cells.memories, ids, distances, cells.scale, cells.radius,
-                cells.box_lower, cells.box_upper, points[:, begin:end],
-            )  # fmt: skip
+        moves, chains, dimensions = directions.shape
+        points = np.empty((chains, moves, dimensions))
+        scaled = starts / self.cells.scale
+        units = directions / np.linalg.norm(directions, axis=2, keepdims=True)
+        # Chain by chain, so that a piece of the chains is contiguous.
+        units, places = np.ascontiguousarray(units.transpose(1, 0, 2)), np.ascontiguousarray(jumps.T)
+
+        def run(rows: slice) -> None:
+            _walk(scaled[rows], cell[rows], units[rows], places[rows], self._geometry, points[rows])
+
+        in_threads(run, chains)
         return points
 
 
@@ -244,7 +255,7 @@ def _list_neighbours(memories: Array, start: int, ids: NDArray[np.int32], distan
     distances[:] = np.take_along_axis(exact, order, axis=1)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled
 def _squared_distance(point, memory):
     total = 0.0
     for d in range(point.shape[0]):
@@ -253,22 +264,23 @@ def _squared_distance(point, memory):
     return total
 
 
-@numba.njit(cache=True)
-def _inside(point, cell, memories, ids, distances, radius):
+@compiled
+def _inside(point, cell, geometry):
     """Whether `cell` is the exactly nearest memory of `point`, and within the radius."""
+    memories, neighbours = geometry.memories, geometry.neighbours
     own = _squared_distance(point, memories[cell])
-    if not own <= radius * radius:
+    if not own <= geometry.radius * geometry.radius:
         return False
     # A memory more than twice as far from the cell's own memory as the point is cannot be nearer.
     far = 2.0 * np.sqrt(own) * (1.0 + 1e-9) + 1e-300
-    for k in range(ids.shape[1]):
-        if distances[cell, k] > far:
+    for k in range(neighbours.shape[1]):
+        if geometry.distances[cell, k] > far:
             return True
-        other = ids[cell, k]
+        other = neighbours[cell, k]
         gap = _squared_distance(point, memories[other])
         if gap < own or (gap == own and other < cell):
             return False
-    if ids.shape[1] == memories.shape[0] - 1:
+    if neighbours.shape[1] == memories.shape[0] - 1:
         return True
     for other in range(memories.shape[0]):
         gap = _squared_distance(point, memories[other])
@@ -277,9 +289,10 @@ def _inside(point, cell, memories, ids, distances, radius):
     return True
 
 
-@numba.njit(cache=True)
-def _chord(point, direction, cell, memories, ids, distances, radius, low, high):
+@compiled
+def _chord(point, direction, cell, geometry):
     """Range of t for which point + t direction stays in ball, box and (listed) half-spaces."""
+    memories, radius = geometry.memories, geometry.radius
     along = 0.0
     own = 0.0
     for d in range(point.shape[0]):
@@ -289,18 +302,16 @@ def _chord(point, direction, cell, memories, ids, distances, radius, low, high):
     root = np.sqrt(max(0.0, along * along - own + radius * radius))
     backward, forward = -along - root, -along + root
     for d in range(point.shape[0]):
-        if direction[d] > 0.0:
-            forward = min(forward, (high[d] - point[d]) / direction[d])
-            backward = max(backward, (low[d] - point[d]) / direction[d])
-        elif direction[d] < 0.0:
-            forward = min(forward, (low[d] - point[d]) / direction[d])
-            backward = max(backward, (high[d] - point[d]) / direction[d])
+        if direction[d] != 0.0:
+            one = (geometry.box_lower[d] / geometry.scale[d] - point[d]) / direction[d]
+            two = (geometry.box_upper[d] / geometry.scale[d] - point[d]) / direction[d]
+            backward, forward = max(backward, min(one, two)), min(forward, max(one, two))
     offset = np.sqrt(own)
-    for k in range(ids.shape[1]):
+    for k in range(geometry.neighbours.shape[1]):
         # The bisector is at least this far from the point: neither it nor a later one can bind.
-        if 0.5 * distances[cell, k] - offset > max(forward, -backward):
+        if 0.5 * geometry.distances[cell, k] - offset > max(forward, -backward):
             break
-        other = ids[cell, k]
+        other = geometry.neighbours[cell, k]
         slack = 0.0
         rate = 0.0
         for d in range(point.shape[0]):
@@ -314,43 +325,32 @@ def _chord(point, direction, cell, memories, ids, distances, radius, low, high):
     return min(backward, 0.0), max(forward, 0.0)
 
 
-@numba.njit(cache=True)
-def _settle(point, cell, memories, ids, distances, scale, radius, box_lower, box_upper, physical, trial):
+@compiled
+def _settle(point, cell, geometry, physical, trial):
     """Round trip of `point` through physical units, into `physical` and `trial`; whether it is covered."""
     for d in range(point.shape[0]):
-        physical[d] = point[d] * scale[d]
-        trial[d] = physical[d] / scale[d]
-        if not box_lower[d] <= physical[d] <= box_upper[d]:
+        physical[d] = point[d] * geometry.scale[d]
+        trial[d] = physical[d] / geometry.scale[d]
+        if not geometry.box_lower[d] <= physical[d] <= geometry.box_upper[d]:
             return False
-    return _inside(trial, cell, memories, ids, distances, radius)
+    return _inside(trial, cell, geometry)
 
 
-@numba.njit(cache=True, parallel=True)
-def _walk(
-    position, cell, directions, jumps, reach, thin,
-    memories, ids, distances, scale, radius, box_lower, box_upper, points,
-):  # fmt: skip
-    chains, dimensions = position.shape
-    low, high = box_lower / scale, box_upper / scale
-    for chain in numba.prange(chains):
+@compiled
+def _walk(starts, cell, directions, jumps, geometry, points):
+    chains, moves, dimensions = directions.shape
+    kept, trial, physical = np.empty(dimensions), np.empty(dimensions), np.empty(dimensions)
+    for chain in range(chains):
         own = cell[chain]
-        here = position[chain].copy()
-        kept = np.empty(dimensions)
-        trial = np.empty(dimensions)
-        physical = np.empty(dimensions)
-        if not _settle(here, own, memories, ids, distances, scale, radius, box_lower, box_upper, kept, trial):
-            here[:] = memories[own]
-            kept[:] = memories[own] * scale
-        for move in range(directions.shape[0]):
-            direction = directions[move, chain]
-            backward, forward = _chord(here, direction, own, memories, ids, distances, radius, low, high)
-            jump = reach * (backward + jumps[move, chain] * (forward - backward))
-            moved = here + jump * direction
-            if _settle(
-                moved, own, memories, ids, distances, scale, radius, box_lower, box_upper, physical, trial
-            ):
+        here = starts[chain].copy()
+        if not _settle(here, own, geometry, kept, trial):
+            here[:] = geometry.memories[own]
+            kept[:] = here * geometry.scale
+        for move in range(moves):
+            direction = directions[chain, move]
+            backward, forward = _chord(here, direction, own, geometry)
+            jump = backward + jumps[chain, move] * (forward - backward)
+            if _settle(here + jump * direction, own, geometry, physical, trial):
                 here[:] = trial
                 kept[:] = physical
-            if (move + 1) % thin == 0:
-                points[chain, move // thin] = kept
-        position[chain] = kept / scale
+            points[chain, move] = kept

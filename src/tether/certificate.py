@@ -142,7 +142,9 @@ def certify(
         CertificateError: where a fresh point contradicts a claim that is more than an estimate.
     """
     if not isinstance(model, ConstrainedModel):
-        raise CertificateError("`model` must be a constrained model; an unconstrained one has no certificate.")
+        raise CertificateError(
+            "`model` must be a constrained model; an unconstrained one has no certificate."
+        )
     trusted = as_trusted(trusted)
     check_trusted(trusted, model.cells.centers, model.schema)
     recheck = _recheck(model, trusted, points_per_cell, seed)
@@ -159,7 +161,7 @@ def certify(
         claim=_MEANING[evidence],
         evidence=evidence,
         certified=evidence != "sampled",
-        deltas=_deltas(model),
+        deltas=output_deltas(model),
         domain=Domain(model.cells.radius, dict(zip(names, limits, strict=True)), coverage[0], coverage[1]),
         assumptions=_assumptions(model),
         recheck=recheck,
@@ -175,7 +177,6 @@ def approximation_cost(
     states, controls = transitions.states, transitions.controls
     bounds = model.predict(states, controls, details=True)
     bare = unconstrained.predict(states, controls)
-    assert not isinstance(bounds, np.ndarray) and isinstance(bare, np.ndarray)
     truth = transitions.next_states
     clipped = np.minimum(np.maximum(bare, bounds.lower), bounds.upper)
     error, bare_error = np.abs(clipped - truth), np.abs(bare - truth)
@@ -213,7 +214,8 @@ def _coverage(model: ConstrainedModel, inputs: Array) -> float:
     return float(model.cells.locate(inputs).in_domain.mean())
 
 
-def _deltas(model: ConstrainedModel) -> tuple[OutputDelta, ...]:
+def output_deltas(model: ConstrainedModel) -> tuple[OutputDelta, ...]:
+    """Delta of each output over the cells."""
     delta, lemma = model.bounds.delta, model.bounds.lemma
     worst = np.argsort(-delta, axis=0, kind="stable")[:5]
     return tuple(
@@ -241,7 +243,9 @@ def _assumptions(model: ConstrainedModel) -> tuple[str, ...]:
     if model.bounds.evidence == "lipschitz":
         lines.append("The Lipschitz constants given for the trusted model hold on every coverage region.")
     else:
-        lines.append("The trusted model varies between sampled points no further than they showed. Nobody checked.")
+        lines.append(
+            "The trusted model varies between sampled points no further than they showed. Nobody checked."
+        )
     return tuple(lines)
 
 
@@ -259,4 +263,8 @@ def _output_slopes(model: UnconstrainedModel) -> Array | None:
     # A plain input enters the network divided by its scale, an angle by way of its sine and cosine.
     slope *= max([1.0, *scale[schema.input_angles]])
     slopes = slope * model.frame.outputs.scale
-    return slopes + schema.base(scale[None, : len(schema.states)])[0] if model.frame.target == "increment" else slopes
+    return (
+        slopes + schema.base(scale[None, : len(schema.states)])[0]
+        if model.frame.target == "increment"
+        else slopes
+    )

@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tether import __version__
 from tether.adapters.callables import load_trusted
 from tether.adapters.files import read_probes, read_transitions
 from tether.atomic import write_json, write_text
-from tether.certificate import Certificate, certify
+from tether.certificate import Certificate, certify, output_deltas
 from tether.constrained import ConstrainedModel, LearnedModel, Prediction
 from tether.data import Box, Probes, Transitions
 from tether.errors import CertificateError
@@ -81,25 +81,37 @@ def fit(
     probes: Annotated[
         str, typer.Option(help="A file, a box 'v=0,x=-5:5' (other columns as in the data), or 'jitter=0.1'.")
     ] = "jitter=0.1",
-    probe_count: Annotated[int | None, typer.Option(help="Probes to draw; by default as many as data.")] = None,
+    probe_count: Annotated[
+        int | None, typer.Option(help="Probes to draw; by default as many as data.")
+    ] = None,
     memories: int = 1000,
     bounds: Annotated[Literal["interval"], typer.Option(help="Kind of tether.")] = "interval",
-    evidence: Annotated[Literal["sampled", "lipschitz"], typer.Option(help="How delta is known.")] = "sampled",
+    evidence: Annotated[
+        Literal["sampled", "lipschitz"], typer.Option(help="How delta is known.")
+    ] = "sampled",
     target: Annotated[
         Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
     ] = "auto",
     operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
-    loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "augmented_lagrangian",
+    loss: Annotated[
+        Literal["squared_error", "augmented_lagrangian"], typer.Option()
+    ] = "augmented_lagrangian",
     hidden: Annotated[str, typer.Option(help="Layer widths, comma separated.")] = "256,256",
     steps: int = 2000,
     gamma: Annotated[float, typer.Option(help="Bounds start wider by gamma^step of their width.")] = 0.0,
     learning_rate: float = 1e-3,
-    patience: Annotated[int | None, typer.Option(help="Evaluations without progress before stopping.")] = None,
-    domain: Annotated[str, typer.Option(help="Limits of inputs, as 'v=0:15'; nothing is claimed beyond.")] = "",
+    patience: Annotated[
+        int | None, typer.Option(help="Evaluations without progress before stopping.")
+    ] = None,
+    domain: Annotated[
+        str, typer.Option(help="Limits of inputs, as 'v=0:15'; nothing is claimed beyond.")
+    ] = "",
     jobs: Annotated[int, typer.Option(help="Processes for a slow trusted model; -1: all cores.")] = 1,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
     seed: int = 0,
-    resume: Annotated[bool, typer.Option(help="Continue an interrupted run with the same arguments.")] = False,
+    resume: Annotated[
+        bool, typer.Option(help="Continue an interrupted run with the same arguments.")
+    ] = False,
 ) -> None:
     """Learn a constrained model from logged transitions and a trusted model."""
     del bounds  # one kind so far; named so that commands keep their meaning when there are more
@@ -144,7 +156,9 @@ def fit(
 @app.command()
 def predict(
     model: ModelPath,
-    data: Annotated[Path, typer.Option(help="Inputs: .csv, .npz or .parquet with state and control columns.")],
+    data: Annotated[
+        Path, typer.Option(help="Inputs: .csv, .npz or .parquet with state and control columns.")
+    ],
     out: Annotated[Path, typer.Option(help="New .csv file for the predictions.")],
     outside: Annotated[
         Literal["flag", "fallback", "raise"], typer.Option(help="What to do outside the domain.")
@@ -163,7 +177,6 @@ def predict(
         outside=outside,
         trusted=load_trusted(trusted) if trusted else None,
     )
-    assert isinstance(prediction, Prediction)
     try:
         write_text(out, _prediction_csv(prediction, learned))
     except OSError as error:
@@ -185,7 +198,7 @@ def certify_command(
     if not isinstance(learned, ConstrainedModel):
         raise ValueError(f"`{model}` must be a constrained model; this one has no tether to certify.")
     certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
-    console.print(rich_table(delta_grid(certificate)))
+    console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
         console.print(line, highlight=False)
     if out is not None:
@@ -214,20 +227,19 @@ def info(model: ModelPath) -> None:
             "evidence": learned.bounds.evidence,
             "coverage radius": f"{learned.cells.radius:.4g} (scaled)",
         }
-    named = {"steps": "steps", "trusted": "trusted model", "coverage_D": "coverage of D", "coverage_omega": "coverage of Ω"}
+    named = {
+        "steps": "steps",
+        "trusted": "trusted model",
+        "coverage_D": "coverage of D",
+        "coverage_omega": "coverage of Ω",
+    }
     rows |= {label: record[key] for key, label in named.items() if key in record}
     rows |= {key: record[key][:16] for key in ("data_sha256", "trusted_source_sha256") if record.get(key)}
     for label, value in rows.items():
-        table.add_row(label, str(value))
+        table.add_row(label, escape(str(value)))
     console.print(table)
     if isinstance(learned, ConstrainedModel):
-        delta = learned.bounds.delta
-        for k, name in enumerate(schema.outputs):
-            unit = schema.unit(name)
-            console.print(
-                f"delta {name}: worst cell {delta[:, k].max():.4g} {unit}, median {np.median(delta[:, k]):.4g} {unit}",
-                highlight=False,
-            )
+        console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))
 
 
 @app.callback(invoke_without_command=True)
@@ -259,7 +271,7 @@ def _show(comparison: Comparison, report: Path) -> None:
     console.print()
     console.print(rich_table(results_grid(comparison.results, extra)))
     console.print()
-    console.print(rich_table(delta_grid(comparison.certificate)))
+    console.print(rich_table(delta_grid(comparison.certificate.deltas, comparison.certificate.evidence)))
     for line in certificate_lines(comparison.certificate, comparison.cost):
         console.print(line, highlight=False)
     console.print()
@@ -306,7 +318,8 @@ def _integers(option: str, text: str) -> list[int]:
 
 
 def _pairs(option: str, text: str) -> dict[str, str]:
-    pairs = dict(part.partition("=")[::2] for part in _names(text))
+    parts = [part.partition("=") for part in _names(text)]
+    pairs = {name: value for name, _, value in parts}
     if not all(pairs.values()):
         raise ValueError(f"`--{option}` must be name=value, comma separated; got '{text}'.")
     return pairs

@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, overload
 
 import numpy as np
 import torch
@@ -127,7 +128,7 @@ def mlp(inputs: int, outputs: int, hidden: Sequence[int], *, seed: int = 0) -> n
     generator = torch.Generator().manual_seed(seed)
     layers: list[nn.Module] = []
     widths = [inputs, *hidden, outputs]
-    for k, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for k, (fan_in, fan_out) in enumerate(pairwise(widths)):
         layer = nn.Linear(fan_in, fan_out)
         limit = fan_in**-0.5 * (0.01 if k == len(hidden) else 1.0)
         with torch.no_grad():
@@ -161,7 +162,9 @@ class LearnedModel(nn.Module, ABC):
     def decode(self, raw: Tensor) -> Tensor:
         """Raw output (N, P) in the units of the target."""
         scaling = self.frame.outputs
-        center, scale = (torch.from_numpy(v).to(raw.device, raw.dtype) for v in (scaling.center, scaling.scale))
+        center, scale = (
+            torch.from_numpy(v).to(raw.device, raw.dtype) for v in (scaling.center, scaling.scale)
+        )
         return center + scale * raw
 
     @abstractmethod
@@ -171,6 +174,28 @@ class LearnedModel(nn.Module, ABC):
     @abstractmethod
     def limits(self, inputs: Array) -> Limits:
         """Bounds on the target and domain membership at physical inputs (N, D)."""
+
+    @overload
+    def predict(
+        self,
+        states: ArrayLike,
+        controls: ArrayLike,
+        *,
+        details: Literal[False] = False,
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Array: ...
+
+    @overload
+    def predict(
+        self,
+        states: ArrayLike,
+        controls: ArrayLike,
+        *,
+        details: Literal[True],
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Prediction: ...
 
     def predict(
         self,
@@ -211,11 +236,18 @@ class LearnedModel(nn.Module, ABC):
         lower, upper = (torch.from_numpy(v).to(raw.device) for v in (limits.lower, limits.upper))
         target = self.respond(raw, lower, upper).cpu().numpy()
         if np.isnan(target).any():
-            raise ValueError("the network must give numbers; got NaN. Its weights are damaged: train or load it anew.")
+            raise ValueError(
+                "the network must give numbers; got NaN. Its weights are damaged: train or load it anew."
+            )
         base = self.frame.base(inputs[:, : len(self.schema.states)])
         # Rounding is monotone: adding the same base to numbers in order keeps them in order.
         return Prediction(
-            base + target, base + limits.lower, base + limits.upper, limits.cell, limits.in_domain, limits.delta
+            base + target,
+            base + limits.lower,
+            base + limits.upper,
+            limits.cell,
+            limits.in_domain,
+            limits.delta,
         )
 
     def _handle_outside(
@@ -277,7 +309,13 @@ class ConstrainedModel(LearnedModel):
     """
 
     def __init__(
-        self, network: nn.Module, frame: Frame, cells: Cells, bounds: Bounds, *, operator: Operator = "sigmoid"
+        self,
+        network: nn.Module,
+        frame: Frame,
+        cells: Cells,
+        bounds: Bounds,
+        *,
+        operator: Operator = "sigmoid",
     ) -> None:
         super().__init__(network, frame)
         if not (bounds.lower <= bounds.upper).all():

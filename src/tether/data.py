@@ -344,7 +344,8 @@ class Probes:
             raise ValueError(f"`count` must be at least 1; got {count}.")
         if sum(region.share for region in emphasis) > 1 or any(not 0 < r.share <= 1 for r in emphasis):
             raise ValueError(
-                f"emphasis shares must be in (0, 1] and add up to at most 1; got {[r.share for r in emphasis]}."
+                "emphasis shares must be in (0, 1] and add up to at most 1; "
+                f"got {[region.share for region in emphasis]}."
             )
         rng = np.random.default_rng(seed)
         inputs = like.inputs
@@ -419,9 +420,7 @@ def _episode_ids(episodes: ArrayLike | None, rows: int) -> NDArray[np.int64]:
 def _box_limits(box: Box, schema: Schema, low: Array, high: Array) -> tuple[Array, Array]:
     unknown = sorted(set(box) - set(schema.inputs))
     if unknown:
-        raise ValueError(
-            f"`box` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}. Check the spelling."
-        )
+        raise ValueError(f"`box` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}.")
     low, high = low.copy(), high.copy()
     for name, limits in box.items():
         column = schema.inputs.index(name)

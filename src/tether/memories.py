@@ -1,9 +1,9 @@
 """Memories: a growing neural gas over the inputs (Fritzke 1995; the paper's A and E).
 
 The gas grows from two nodes. Each presentation moves the nearest node and its neighbours towards an input,
-links the two nearest nodes, and drops links that were not renewed; every so often a node is inserted where the
-accumulated error is largest. `fit_memories` then settles the nodes on the data and guarantees what the cells
-need: exactly the number asked for, every one of them the nearest to some input.
+links the two nearest nodes, and drops links that were not renewed; every so often a node is inserted where
+the accumulated error is largest. `fit_memories` then settles the nodes on the data and guarantees what the
+cells need: exactly the number asked for, every one of them the nearest to some input.
 
 Apart from the distances, a presentation costs no more than the node's neighbourhood: errors decay through one
 common factor, and the age of a link is read off the wins of its two ends instead of being counted up.
@@ -22,6 +22,7 @@ from tether.nearest import BLOCK, GROUP, NearestIndex, block_shape, compiled, sc
 
 _CHUNK = 8192  # presentations between two calls of `progress`
 _REACH = 1e6  # later inputs may lie this many extents of the first ones away: float32 still resolves them
+_SMALLEST_EXTENT = 1e-300  # whose inverse is still finite
 _SMALLEST_FACTOR = 1e-100  # the common factor of the errors is folded into them below this
 
 
@@ -49,15 +50,12 @@ class GasConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            whole = field.type == "int"
-            least = 0 if field.name == "settling_rounds" else 1
-            if whole and value < least:
-                raise ValueError(
-                    f"`{field.name}` must be at least {least}; got {value}. Give a larger number."
-                )
-            if not whole and not 0.0 <= value < 1.0:
-                raise ValueError(f"`{field.name}` must be in [0, 1); got {value}. Give a fraction.")
+            name, value = field.name, getattr(self, field.name)
+            least = 0 if name == "settling_rounds" else 1
+            if field.type == "int" and not (isinstance(value, int) and value >= least):
+                raise ValueError(f"`{name}` must be a whole number, {least} or more; got {value}. Change it.")
+            if field.type == "float" and not 0.0 <= value < 1.0:
+                raise ValueError(f"`{name}` must be in [0, 1); got {value}. Give a fraction.")
 
 
 @dataclass(frozen=True)
@@ -316,7 +314,7 @@ class GrowingNeuralGas:
         (20, 2)
     """
 
-    def __init__(self, count: int, *, seed: int = 0, config: GasConfig = GasConfig()) -> None:  # noqa: B008
+    def __init__(self, count: int, *, seed: int = 0, config: GasConfig = GasConfig()) -> None:
         if count < 2:
             raise ValueError(f"`count` must be at least 2; got {count}. A gas grows from two nodes.")
         self._count, self._random = count, np.random.default_rng(seed)
@@ -366,7 +364,7 @@ class GrowingNeuralGas:
                 raise ValueError(f"`inputs` must hold at least 2 rows; got {len(inputs)}. Give more data.")
             self._centre = inputs.mean(axis=0)
             extent = float(np.abs(inputs - self._centre).max())
-            self._unit = 1.0 / extent if extent > 0.0 else 1.0
+            self._unit = 1.0 / extent if extent > _SMALLEST_EXTENT else 1.0
             prepared = ((inputs - self._centre) * self._unit).astype(np.float32)
             self._gas = _new_gas(self._count, prepared[self._random.choice(len(inputs), 2, replace=False)])
             return prepared
@@ -395,7 +393,7 @@ def fit_memories(
     count: int,
     *,
     seed: int = 0,
-    config: GasConfig = GasConfig(),  # noqa: B008
+    config: GasConfig = GasConfig(),
     progress: Callable[[int, int], None] | None = None,
 ) -> Memories:
     """Fits exactly `count` memories, each the nearest to at least one input, none twice.
@@ -551,10 +549,10 @@ def _too_few_distinct(inputs: np.ndarray, count: int) -> ValueError:
     distinct = len(np.unique(inputs, axis=0))
     if distinct >= count:
         return ValueError(
-            f"`inputs` must differ by more than float64 can square; got {count} memories to place and a largest "
-            f"magnitude of {np.abs(inputs).max():.3g}. Scale the inputs."
+            f"`inputs` must differ by more than float64 can square; got {count} memories for rows closer "
+            "than that. Scale the inputs."
         )
     return ValueError(
-        f"`count` must be at most the number of distinct inputs; got {count} memories for {distinct} distinct "
-        "inputs. Ask for fewer memories or give more data."
+        f"`count` must be at most the number of distinct inputs; got {count} memories for {distinct} "
+        "distinct inputs. Ask for fewer memories or give more data."
     )

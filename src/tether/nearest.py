@@ -39,7 +39,11 @@ _TORCH_CHUNK = 1 << 20  # distances held at once by `nearest_torch`
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile with Numba, without the GIL, and cached on disk where some folder is writable."""
+    """Compiles with Numba, without the GIL, and cached on disk where some folder is writable.
+
+    The cache of a file does not notice edits in another: whoever changes `score_one` or a block's layout here
+    touches `memories.py` too.
+    """
     try:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # "no locator available": a read-only installation and a read-only home

@@ -330,7 +330,9 @@ def fit(
 
 def record(problem: Problem, config: FitConfig, run: TrainedRun, transitions: Transitions) -> dict[str, Any]:
     """What is saved with a model about where it came from."""
-    coverage = [float(run.model.limits(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)]
+    coverage = [
+        float(run.model.limits(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)
+    ]
     return {
         "config": asdict(config),
         "steps": run.history.steps,
@@ -365,7 +367,6 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
     delta = tether.bounds.delta
     truth = problem.split.test.next_states
     bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
-    assert not isinstance(bounds, np.ndarray)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
     omega = run.model.limits(problem.probes[2].inputs)
     return result | {
@@ -385,7 +386,14 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
 def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
     """The entry of ``results.json`` for M alone."""
     losses = _losses(problem, problem.data[2].trusted, problem.probes[2].trusted)
-    return {"method": "Trusted", "memories": None, "seed": seed, "steps": 0, **losses, "seconds_training": 0.0}
+    return {
+        "method": "Trusted",
+        "memories": None,
+        "seed": seed,
+        "steps": 0,
+        **losses,
+        "seconds_training": 0.0,
+    }
 
 
 def _losses(problem: Problem, on_data: Any, on_probes: Any) -> dict[str, float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,18 +13,8 @@ Report = Callable[[int, int], None]
 """Told (done, total) as work goes on."""
 
 
-class Reporter(Protocol):
-    """Opens one progress display per named step."""
-
-    def __call__(self, title: str) -> AbstractReport: ...
-
-
-class AbstractReport(Protocol):
-    """A context manager that yields a :data:`Report`."""
-
-    def __enter__(self) -> Report: ...
-
-    def __exit__(self, *exc: object) -> bool | None: ...
+Reporter = Callable[[str], AbstractContextManager[Report]]
+"""Opens one progress display per named step."""
 
 
 @contextmanager

@@ -35,20 +35,19 @@ class SamplingConfig:
 
     Attributes:
         per_cell: points drawn inside each cell.
-        refinements: rounds of search around the extremes found so far.
-        per_extreme: points drawn around each extreme in each round.
+        refinements: rounds of search from the extremes found so far.
         seed: of the draws.
     """
 
-    per_cell: int = 32
-    refinements: int = 2
-    per_extreme: int = 2
+    per_cell: int = 64
+    refinements: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("per_cell", "refinements", "per_extreme"):
-            if getattr(self, name) < (1 if name == "per_cell" else 0):
-                raise ValueError(f"`{name}` must not be negative or empty; got {getattr(self, name)}.")
+        if self.per_cell < 1:
+            raise ValueError(f"`per_cell` must be at least 1; got {self.per_cell}.")
+        if self.refinements < 0:
+            raise ValueError(f"`refinements` must be at least 0; got {self.refinements}.")
 
 
 @dataclass(eq=False)
@@ -90,7 +89,8 @@ def sampled_range(
 ) -> Range:
     """The range of M seen at the memories, at `inputs` in coverage, and at points drawn inside cells.
 
-    Draws are then repeated around the lowest and highest points found, with shrinking reach.
+    Each lowest and highest point is then moved along the cell's own slope of M, with more or less
+    noise, towards the end of the chord; what improves is kept.
 
     Args:
         cells: the cells.
@@ -106,24 +106,57 @@ def sampled_range(
     location = cells.locate(inputs)
     covered = location.in_domain
     drawn = sampler.sample(config.per_cell, rng=rng)
-    places = np.concatenate([cells.centers, inputs[covered], drawn.reshape(-1, drawn.shape[2])])
-    everywhere = np.arange(len(cells))
+    count, _, dimensions = drawn.shape
+    places = np.concatenate([cells.centers, inputs[covered], drawn.reshape(-1, dimensions)])
+    everywhere = np.arange(count)
     owners = np.concatenate([everywhere, location.cell[covered], np.repeat(everywhere, config.per_cell)])
     with reporter("Trusted model in cells") as progress:
         values = trusted.target(places, schema, target, progress=progress)
-    shape = (len(cells), values.shape[1])
-    place = np.empty((*shape, places.shape[1]))
-    extremes = _Extremes(np.full(shape, np.inf), np.full(shape, -np.inf), place, place.copy())
+    outputs = values.shape[1]
+    nowhere = np.empty((count, outputs, dimensions))
+    limits = np.full((count, outputs), np.inf)
+    extremes = _Extremes(limits, -limits, nowhere, nowhere.copy())
     extremes.absorb(owners, places, values)
-    for round_ in range(config.refinements if config.per_extreme else 0):
-        starts = np.concatenate([extremes.lowest, extremes.highest]).reshape(-1, places.shape[1])
-        cell = np.tile(np.repeat(everywhere, shape[1]), 2)
-        near = sampler.walk(cell, starts, config.per_extreme, rng=rng, reach=0.5 ** (round_ + 1))
-        places = near.reshape(-1, near.shape[2])
-        with reporter(f"Extremes, round {round_ + 1}") as progress:
-            values = trusted.target(places, schema, target, progress=progress)
-        extremes.absorb(np.repeat(cell, config.per_extreme), places, values)
+    slopes = _slopes(drawn / cells.scale, values[-count * config.per_cell :].reshape(count, -1, outputs))
+    cell = np.tile(np.repeat(everywhere, outputs), 2)
+    with reporter("Extremes of each cell") as progress:
+        for round_ in range(config.refinements):
+            starts = np.concatenate([extremes.lowest, extremes.highest]).reshape(-1, dimensions)
+            directions, jumps = _uphill(slopes, round_, rng)
+            places = sampler.walk(cell, starts, directions, jumps)[:, 0]
+            extremes.absorb(cell, places, trusted.target(places, schema, target))
+            progress(round_ + 1, config.refinements)
     return Range(extremes.lower, extremes.upper)
+
+
+def _slopes(points: Array, values: Array) -> Array:
+    """(K, P, D) least-squares slope of each output over the points of each cell, at unit length."""
+    centred = points - points.mean(axis=1, keepdims=True)
+    gram = np.einsum("ksd,kse->kde", centred, centred)
+    # A ridge, because a cell may be flat in some direction or hold fewer points than inputs.
+    ridge = 1e-6 * np.trace(gram, axis1=1, axis2=2) / gram.shape[1] + np.finfo(np.float64).tiny
+    gram += ridge[:, None, None] * np.eye(gram.shape[1])
+    moments = np.einsum("ksd,ksp->kdp", centred, values - values.mean(axis=1, keepdims=True))
+    slopes = np.linalg.solve(gram, moments).transpose(0, 2, 1)
+    length = np.linalg.norm(slopes, axis=2, keepdims=True)
+    return np.divide(slopes, length, out=np.zeros_like(slopes), where=length > 0)
+
+
+def _uphill(slopes: Array, round_: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Directions (1, 2KP, D), down the slope for the lowest and up for the highest, and jumps (1, 2KP).
+
+    Straight along the slope first, which is exact for an affine M; then with growing noise, to slide
+    along the faces that stop it and to find what a straight line does not see.
+    """
+    flat = slopes.reshape(-1, slopes.shape[2])
+    wanted = np.concatenate([-flat, flat])
+    noise = rng.standard_normal(wanted.shape) / np.sqrt(wanted.shape[1])
+    directions = wanted + (0.0, 0.3, 1.0, 3.0)[round_ % 4] * noise
+    # A flat output has no slope to follow, and a direction must not vanish.
+    still = ~directions.any(axis=1)
+    directions[still] = noise[still]
+    jumps = 1.0 - 0.5 * rng.random(len(directions)) ** 3
+    return directions[None], jumps[None]
 
 
 def lipschitz_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:

@@ -1,5 +1,8 @@
-"""One run, one folder: ``config.toml``, ``metrics.jsonl``, ``results.json``, ``model.safetensors``,
-``certificate.json``, ``report.html``. Every file is whole or absent."""
+"""One run, one folder.
+
+``config.toml``, ``metrics.jsonl``, ``results.json``, ``model.safetensors``, ``certificate.json``,
+``report.html``; every file is whole or absent.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,9 @@ class RunFolder:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
             write_text(path / "command.txt", command + "\n")
         except OSError as error:
-            raise ValueError(f"`{path}` must be writable; {error.strerror}. Choose another `--out`.") from None
+            raise ValueError(
+                f"`{path}` must be writable; {error.strerror}. Choose another `--out`."
+            ) from None
         return cls(path, command)
 
     def checkpoint(self, method: Method) -> Path:
@@ -93,20 +98,32 @@ class RunFolder:
     def note(self, method: str, evaluations: list[Evaluation]) -> None:
         """Writes ``metrics.jsonl`` anew, with all evaluations of all methods so far."""
         self.evaluations[method] = evaluations
-        lines = [json.dumps({"method": name, **asdict(e)}) for name, es in self.evaluations.items() for e in es]
+        lines = [
+            json.dumps({"method": name, **asdict(e)}) for name, es in self.evaluations.items() for e in es
+        ]
         write_text(self.path / "metrics.jsonl", "\n".join(lines) + "\n")
 
-    def finish(self, comparison: Comparison, *, study: str, scale: str | None, sections: Sequence[Section]) -> Path:
+    def finish(
+        self, comparison: Comparison, *, study: str, scale: str | None, sections: Sequence[Section]
+    ) -> Path:
         """Writes everything that a finished run holds; the path of the report."""
         schema = comparison.problem.split.train.schema
         versions = package_versions()
         save(comparison.model(), self.path / "model.safetensors")
         certificate = comparison.certificate.as_dict() | {"approximation_cost": asdict(comparison.cost)}
         write_json(self.path / "certificate.json", certificate)
-        report = report_page(comparison, study=study, command=self.command, versions=versions, sections=sections)
+        report = report_page(
+            comparison, study=study, command=self.command, versions=versions, sections=sections
+        )
         write_text(self.path / "report.html", report)
         units = {name: schema.unit(name) for name in schema.inputs}
-        header = {"study": study, "scale": scale, "command": self.command, "versions": versions, "units": units}
+        header = {
+            "study": study,
+            "scale": scale,
+            "command": self.command,
+            "versions": versions,
+            "units": units,
+        }
         write_json(self.path / "results.json", header | {"runs": list(comparison.results)})
         shutil.rmtree(self.path / "checkpoints")
         (self.path / "command.txt").unlink()
@@ -184,7 +201,11 @@ def report_page(
     everything = [
         Section("Results", grids=[results_grid(comparison.results, _extra_columns(comparison.results))]),
         *sections,
-        Section("Certificate", certificate_lines(certificate, comparison.cost), [delta_grid(certificate)]),
+        Section(
+            "Certificate",
+            certificate_lines(certificate, comparison.cost),
+            [delta_grid(certificate.deltas, certificate.evidence)],
+        ),
         Section("Training", pictures=[Picture(curves, caption)]),
     ]
     return page(f"Tether: {study}", verdict(comparison), everything, command=command, versions=versions)
@@ -200,7 +221,9 @@ def verdict(comparison: Comparison) -> str:
         if certificate.certified
         else f"sampled distance to the trusted model at most {worst}: an estimate, not a guarantee"
     )
-    coverage = f"{100 * run['coverage_D']:.1f} % of held-out data and {100 * run['coverage_omega']:.1f} % of probes"
+    coverage = (
+        f"{100 * run['coverage_D']:.1f} % of held-out data and {100 * run['coverage_omega']:.1f} % of probes"
+    )
     return f"{run_name(run)}: {level}, on a domain that covers {coverage}."
 
 

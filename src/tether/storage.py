@@ -67,7 +67,9 @@ def load(path: str | Path, *, network: nn.Module | None = None) -> LearnedModel:
     tensors, metadata = read_tensors(path)
     _check_format(path, metadata)
     if metadata.get("digest") != _digest(tensors):
-        raise StorageError(f"`{path}` must match its own digest; its contents were changed. Get a fresh copy.")
+        raise StorageError(
+            f"`{path}` must match its own digest; its contents were changed. Get a fresh copy."
+        )
     try:
         return _build(tensors, metadata, network)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -81,7 +83,11 @@ def network_spec(network: nn.Module) -> dict[str, Any]:
         built = [type(layer) for layer in network] == [nn.Linear, nn.ReLU] * (len(layers) - 1) + [nn.Linear]
         if layers and built:
             widths = [layers[0].in_features, *(layer.out_features for layer in layers)]
-            return {"kind": "mlp", "widths": widths, "dtype": str(layers[0].weight.dtype).removeprefix("torch.")}
+            return {
+                "kind": "mlp",
+                "widths": widths,
+                "dtype": str(layers[0].weight.dtype).removeprefix("torch."),
+            }
     return {"kind": "custom", "type": type(network).__qualname__}
 
 
@@ -124,10 +130,9 @@ def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Mod
     def array(name: str) -> np.ndarray:
         return tensors[name].numpy()
 
-    fields = metadata["schema"]
-    schema = Schema(
-        **{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-    )
+    fields: dict[str, Any] = metadata["schema"]
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    schema = Schema(**fields)
     frame = Frame(
         schema,
         metadata["target"],

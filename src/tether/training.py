@@ -239,7 +239,7 @@ def train(
     digest = _run_digest(model, config, parts)
     if checkpoint is not None and checkpoint.exists():
         _restore(run, checkpoint, digest)
-    orders = [_Order(len(rows), config.batch, config.seed), _Order(len(probes), config.batch, config.seed + 1)]
+    orders = [_Order(len(part), config.batch, config.seed + k) for k, part in enumerate((rows, probes))]
     started = saved = time.monotonic()
     already = run.seconds
     loss = math.nan
@@ -257,16 +257,17 @@ def train(
                 saved = time.monotonic()
         if progress is not None and run.step % 20 == 0:
             progress(run.step, config.steps)
+    if checkpoint is not None:
+        _save(run, checkpoint, digest)
     model.network.load_state_dict(run.best)
     model.network.eval()
     return History(tuple(run.evaluations), run.best_step, run.step, already + time.monotonic() - started)
 
 
 def _out_of_patience(run: _Run) -> bool:
-    patience = run.config.patience
-    return patience is not None and run.step - run.best_step >= patience * run.config.evaluate_every > 0 and bool(
-        run.evaluations
-    )
+    if run.config.patience is None or not run.evaluations:
+        return False
+    return run.step - run.best_step >= run.config.patience * run.config.evaluate_every
 
 
 def _learning_rate(config: TrainingConfig, step: int) -> float:
@@ -373,9 +374,7 @@ def _save(run: _Run, path: Path, digest: str) -> None:
         tensors |= {f"optimizer.{parameter}.{name}": value for name, value in state.items()}
     tensors["sums"] = run.sums
     # A violation not yet measured is infinite, which JSON has no word for.
-    multipliers = [
-        [m.multiplier, m.penalty, None if math.isinf(m.last) else m.last] for m in run.multipliers
-    ]
+    multipliers = [[m.multiplier, m.penalty, None if math.isinf(m.last) else m.last] for m in run.multipliers]
     metadata = {
         "digest": digest,
         "step": run.step,
@@ -401,7 +400,8 @@ def _restore(run: _Run, path: Path, digest: str) -> None:
         if name.startswith("optimizer."):
             _, parameter, key = name.split(".")
             state.setdefault(int(parameter), {})[key] = value
-    run.optimizer.load_state_dict({"state": state, "param_groups": run.optimizer.state_dict()["param_groups"]})
+    groups = run.optimizer.state_dict()["param_groups"]
+    run.optimizer.load_state_dict({"state": state, "param_groups": groups})
     run.sums = tensors["sums"]
     run.step, run.best_step, run.seconds = metadata["step"], metadata["best_step"], metadata["seconds"]
     run.multipliers = [

@@ -87,9 +87,7 @@ class TrustedModel:
         outputs = np.concatenate(parts) if parts else np.empty((0, len(schema.outputs)))
         return schema.unwrap_outputs(states, outputs)
 
-    def target(
-        self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None
-    ) -> Array:
+    def target(self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None) -> Array:
         """M's target (N, P) at inputs (N, D): its next state, or the increment it predicts."""
         dx = len(schema.states)
         states, controls = np.ascontiguousarray(inputs[:, :dx]), np.ascontiguousarray(inputs[:, dx:])
@@ -170,7 +168,7 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
         ) from error
     if values.shape != (len(states), outputs):
         raise TrustedModelError(
-            f"`trusted` must return shape ({len(states)}, {outputs}) for {len(states)} rows; got {values.shape}."
+            f"`trusted` must return shape ({len(states)}, {outputs}) for that many rows; got {values.shape}."
         )
     bad = ~np.isfinite(values)
     if bad.any():

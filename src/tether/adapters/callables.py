@@ -21,7 +21,9 @@ def load_trusted(spec: str) -> TrustedModel:
     module = _load_file(Path(source)) if source.endswith(".py") else _load_module(source)
     if not hasattr(module, name):
         public = ", ".join(n for n in vars(module) if not n.startswith("_") and callable(vars(module)[n]))
-        raise ValueError(f"`trusted` must name a function of {source}; got '{name}'. It has: {public or 'none'}.")
+        raise ValueError(
+            f"`trusted` must name a function of {source}; got '{name}'. It has: {public or 'none'}."
+        )
     try:
         return as_trusted(getattr(module, name))
     except TypeError as error:
@@ -51,7 +53,9 @@ def _load_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(f"`trusted` must be a file that runs; {path}: {type(error).__name__}: {error}.") from error
+        raise ValueError(
+            f"`trusted` must be a file that runs; {path}: {type(error).__name__}: {error}."
+        ) from error
     finally:
         sys.path.remove(str(path.parent.resolve()))
     # Worker processes cannot import it by name, so it travels by value.

@@ -58,7 +58,9 @@ def read_transitions(
             "Give `next_states`, or longer episodes."
         )
     episodes = None if ids is None else ids[here]
-    return Transitions.from_arrays(now[0][here], now[1][here], now[0][there], episodes=episodes, schema=schema)
+    return Transitions.from_arrays(
+        now[0][here], now[1][here], now[0][there], episodes=episodes, schema=schema
+    )
 
 
 def read_probes(source: str | Path | Any, schema: Schema) -> Probes:
@@ -69,7 +71,9 @@ def read_probes(source: str | Path | Any, schema: Schema) -> Probes:
 
 def read_table(source: str | Path | Any) -> Table:
     """Columns by name from a file or a data frame."""
-    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+    if not isinstance(source, (str, Path)):
+        if not hasattr(source, "columns"):
+            raise TypeError(f"`source` must be a file or a data frame; got {type(source).__name__}.")
         return {str(name): source[name].to_numpy() for name in source.columns}
     path = Path(source)
     if not path.is_file():

@@ -18,6 +18,8 @@ from tether.training import Evaluation
 # Okabe and Ito's palette; line styles repeat the distinction for print in grey.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
+_STILL = 1e-6
+"""Metres below which the logarithmic axis shows no motion; labels tell the number."""
 _RC = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -71,16 +73,18 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
         for k, (name, states) in enumerate(trajectories.items()):
             style = {"color": COLOURS[k], "ls": STYLES[k], "label": name}
             plane.plot(states[:, 0], states[:, 1], marker=".", ms=4, lw=1.2, **style)
-            drift = np.hypot(*(states[:, :2] - states[0, :2]).T)
-            time.plot(np.arange(len(drift)), np.maximum(drift, 1e-12), lw=1.8, **style)
-            _label_end(time, len(drift) - 1, drift[-1], COLOURS[k])
+            drift = np.hypot(*(states[1:, :2] - states[0, :2]).T)
+            time.plot(np.arange(1, len(states)), np.maximum(drift, _STILL), lw=1.8, **style)
+            _label_end(time, len(drift), drift[-1], COLOURS[k])
         plane.plot(0, 0, marker="+", ms=12, mew=2, color="black", zorder=5)
         plane.annotate("start", (0, 0), textcoords="offset points", xytext=(6, 6))
         plane.set(title="Predicted path of a parked car", xlabel="x [m]", ylabel="y [m]")
         plane.set_aspect("equal", adjustable="datalim")
-        time.set(title="Drift from where it was parked", xlabel="steps with zero input", ylabel="distance [m]")
+        time.set(
+            title="Drift from where it was parked", xlabel="steps with zero input", ylabel="distance [m]"
+        )
         time.set_yscale("log")
-        time.set_xlim(0, len(drift) * 1.12)
+        time.margins(x=0.12)
         figure.legend(*time.get_legend_handles_labels(), loc="outside lower center", ncols=len(trajectories))
     return figure
 
@@ -88,7 +92,7 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
 def _label_end(axis: Axes, step: int, value: float, colour: str) -> None:
     text = "0 m" if value == 0 else f"{value:.2g} m"
     axis.annotate(
-        text, (step, max(value, 1e-12)), textcoords="offset points", xytext=(5, 0), va="center", color=colour
+        text, (step, max(value, _STILL)), textcoords="offset points", xytext=(5, 0), va="center", color=colour
     )
 
 

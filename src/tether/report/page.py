@@ -40,12 +40,15 @@ class Section:
     pictures: Sequence[Picture] = ()
 
 
-def page(title: str, verdict: str, sections: Sequence[Section], *, command: str, versions: dict[str, str]) -> str:
+def page(
+    title: str, verdict: str, sections: Sequence[Section], *, command: str, versions: dict[str, str]
+) -> str:
     """The whole page as text."""
     body = "\n".join(_section(section) for section in sections)
     made_by = ", ".join(f"{name} {version}" for name, version in versions.items())
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{_STYLE}</style></head><body>
 <h1>{escape(title)}</h1>
 <p class="verdict">{escape(verdict)}</p>
@@ -72,4 +75,6 @@ def _table(grid: Grid) -> str:
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in grid.rows
     )
     caption = f"<caption>{escape(grid.title)}</caption>"
-    return f"<div class=scroll><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    return (
+        f"<div class=scroll><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )

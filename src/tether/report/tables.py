@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
-from tether.certificate import ApproximationCost, Certificate
+from tether.certificate import ApproximationCost, Certificate, OutputDelta
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table before it is drawn: a title, a header, rows of text. The first column is text, the rest numbers."""
+    """A table before it is drawn: a title, a header, rows of text, the first column left aligned."""
 
     title: str
     header: tuple[str, ...]
@@ -38,16 +39,15 @@ def run_name(run: dict[str, Any]) -> str:
     return f"{run['method']} ({run['memories']})" if run.get("memories") else run["method"]
 
 
-def delta_grid(certificate: Certificate) -> Grid:
+def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
     """Delta per output."""
-    lemma = any(d.lemma is not None for d in certificate.deltas)
+    lemma = any(d.lemma is not None for d in deltas)
     header = ("output", "unit", "delta, worst cell", "delta, median cell", *(["Lemma 4"] if lemma else []))
     rows = [
         (d.name, d.unit or "-", number(d.maximum), number(d.median), *([number(d.lemma)] if lemma else []))
-        for d in certificate.deltas
+        for d in deltas
     ]
-    title = "Distance to the trusted model" + ("" if certificate.certified else " (sampled estimate)")
-    return Grid(title, header, tuple(rows))
+    return Grid(f"Distance to the trusted model, evidence level {evidence}", header, tuple(rows))
 
 
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
@@ -57,14 +57,18 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
         f"Domain: within {domain.radius:.4g} (scaled) of a memory, inside the box of the certificate.",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
-        f"Fresh check: {recheck.points} new points inside the cells came to at most {recheck.max_ratio:.4f} of "
-        f"delta; the trusted model lay outside the bounds at {percent(recheck.outside_bounds)} of them.",
+        f"Fresh check: {recheck.points} new points inside the cells came to at most {recheck.max_ratio:.4f} "
+        f"of delta; the trusted model lay outside the bounds at {percent(recheck.outside_bounds)} of them.",
     ]
     if cost is not None:
         lines.append(
-            "Cost of constraining, checked on held-out data with the unconstrained network clipped to the bounds: "
+            "Cost of constraining, on held-out data, with the unconstrained network clipped to the bounds: "
             f"|Γ(f) - x| <= |f - x| + tether miss holds for {percent(cost.sharp_holds)} of outputs"
-            + ("" if cost.paper_holds is None else f", the paper's 2ε + α max|S| for {percent(cost.paper_holds)}")
+            + (
+                ""
+                if cost.paper_holds is None
+                else f", the paper's 2ε + α max|S| for {percent(cost.paper_holds)}"
+            )
             + f"; the truth lies outside the bounds for {percent(cost.tether_miss_share)}."
         )
     return lines + [f"Assumes: {line}" for line in certificate.assumptions]
@@ -74,9 +78,9 @@ def rich_table(grid: Grid) -> Table:
     """For a terminal."""
     table = Table(title=grid.title, title_justify="left", title_style="bold", header_style="bold")
     for k, heading in enumerate(grid.header):
-        table.add_column(heading, justify="left" if k == 0 else "right", overflow="fold")
+        table.add_column(escape(heading), justify="left" if k == 0 else "right")
     for row in grid.rows:
-        table.add_row(*row)
+        table.add_row(*(escape(cell) for cell in row))
     return table
 
 

@@ -54,7 +54,7 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
     transitions = parked_car.drive(seed=config.seed)
     comparison = compare(
         transitions,
-        trusted=parked_car.trusted_unicycle(),
+        trusted=parked_car.TRUSTED,
         probes=parked_car.parked(transitions, seed=config.seed),
         methods=METHODS,
         config=config,
@@ -68,8 +68,8 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
     figure = drift_figure(trajectories)
     write_bytes(folder.path / "drift.png", as_png(figure))
     caption = (
-        f"A car parked at the origin, zero speed and zero yaw rate for {STEPS_AT_REST} steps of 0.1 s, predicted by "
-        "each model. It should not move."
+        f"A car parked at the origin, with zero speed and yaw rate for {STEPS_AT_REST} steps of 0.1 s, "
+        "as each model predicts it. It should not move."
     )
     section = Section("A parked car must stay parked", pictures=[Picture(as_svg(figure), caption)])
     return comparison, folder.finish(comparison, study="demo", scale=None, sections=[section])

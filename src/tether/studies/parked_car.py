@@ -40,21 +40,16 @@ def unicycle(states: Array, controls: Array) -> Array:
     )
 
 
-def trusted_unicycle() -> TrustedModel:
-    """The unicycle with its Lipschitz constants, which hold where speed is at most TOP_SPEED."""
-    position = [0.0, 0.0, STEP_SECONDS * TOP_SPEED, STEP_SECONDS, 0.0]
-    increment = np.array([position, position, [0.0, 0.0, 0.0, 0.0, STEP_SECONDS]])
-    return TrustedModel(
-        unicycle, lipschitz=increment + np.eye(3, 5), increment_lipschitz=increment
-    )
+_POSITION = [0.0, 0.0, STEP_SECONDS * TOP_SPEED, STEP_SECONDS, 0.0]
+_INCREMENT = np.array([_POSITION, _POSITION, [0.0, 0.0, 0.0, 0.0, STEP_SECONDS]])
+TRUSTED = TrustedModel(unicycle, lipschitz=_INCREMENT + np.eye(3, 5), increment_lipschitz=_INCREMENT)
+"""The unicycle with its Lipschitz constants, which hold where speed is at most TOP_SPEED."""
 
 
 def drive(*, episodes: int = 60, steps: int = 150, seed: int = 0) -> Transitions:
     """Transitions of the slipping car under smooth random driving, all episodes at once."""
     rng = np.random.default_rng(seed)
-    pose = np.column_stack(
-        [rng.uniform(-30, 30, (episodes, 2)), rng.uniform(-np.pi, np.pi, episodes)]
-    )
+    pose = np.column_stack([rng.uniform(-30, 30, (episodes, 2)), rng.uniform(-np.pi, np.pi, episodes)])
     body = np.zeros((episodes, 2))
     states, controls, outcomes = [], [], []
     for wish in _driver(rng, episodes, steps):
