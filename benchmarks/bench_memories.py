@@ -156,8 +156,8 @@ def measure(name, inputs, count, *, against_numpy):
     if against_numpy:
         slow = seconds(lambda: numpy_gas(inputs, count, config))
         print(
-            f"  NumPy, growth   {slow:8.2f} s   {slow / fit:.1f} x fit_memories, {slow / growth:.1f} x growth  "
-            f" {verdict(slow > 20 * growth)} (target: growth 20 x faster)"
+            f"  NumPy, growth   {slow:8.2f} s   {slow / growth:.1f} x growth, {slow / fit:.1f} x fit_memories"
+            f"   {verdict(slow > 20 * growth)} (target: growth 20 x faster)"
         )
     print()
 

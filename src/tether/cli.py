@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -106,7 +107,9 @@ def fit(
     domain: Annotated[
         str, typer.Option(help="Limits of inputs, as 'v=0:15'; nothing is claimed beyond.")
     ] = "",
-    jobs: Annotated[int, typer.Option(help="Processes for a slow trusted model; -1: all cores.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes for a slow trusted model; -1: all cores.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
     seed: int = 0,
     resume: Annotated[
@@ -134,7 +137,12 @@ def fit(
         hidden=tuple(_integers("hidden", hidden)),
         domain=_box("domain", domain) or None,
         training=TrainingConfig(
-            steps=steps, loss=loss, gamma=gamma, learning_rate=learning_rate, patience=patience, device=device
+            steps=steps,
+            loss=loss,
+            gamma=gamma,
+            learning_rate=learning_rate,
+            patience=patience,
+            device=_device(device),
         ),
         seed=seed,
     )
@@ -143,7 +151,7 @@ def fit(
     folder = RunFolder.create(out, _command(), resume=resume)
     comparison = compare(
         transitions,
-        trusted=replace(model, jobs=jobs),
+        trusted=model if jobs is None else replace(model, jobs=jobs),
         probes=omega,
         methods=fit_methods(config, increments=increments),
         config=config,
@@ -259,6 +267,9 @@ def main() -> None:
         if os.environ.get("TETHER_TRACEBACK"):
             raise
         _fail(str(error), 2)
+    except OSError as error:
+        place = "" if error.filename is None else f"`{error.filename}` "
+        _fail(f"{place}must be readable and writable; {error.strerror or error}.", 2)
 
 
 def _fail(message: str, code: int) -> None:
@@ -317,6 +328,14 @@ def _integers(option: str, text: str) -> list[int]:
         raise ValueError(f"`--{option}` must be whole numbers, comma separated; got '{text}'.") from None
 
 
+def _device(name: str) -> str:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"`--device` must be one that torch can use; got '{name}' ({error}).") from None
+    return name
+
+
 def _pairs(option: str, text: str) -> dict[str, str]:
     parts = [part.partition("=") for part in _names(text)]
     pairs = {name: value for name, _, value in parts}
@@ -346,7 +365,8 @@ def _probes(spec: str, count: int | None, transitions: Transitions, seed: int) -
         raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{spec}'.")
     if set(box) == {"jitter"} and isinstance(box["jitter"], float):
         return Probes.from_jitter(transitions, spread=box["jitter"], count=count, seed=seed)
-    return Probes.from_box(box, count=count or len(transitions), like=transitions, seed=seed)
+    count = len(transitions) if count is None else count
+    return Probes.from_box(box, count=count, like=transitions, seed=seed)
 
 
 def _prediction_csv(prediction: Prediction, model: LearnedModel) -> str:

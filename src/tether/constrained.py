@@ -39,14 +39,15 @@ class _ProjectedClip(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, values: Tensor, lower: Tensor, upper: Tensor) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(values, lower, upper)
-        return torch.minimum(torch.maximum(values, lower), upper)
+        clamped = torch.clamp(values, lower, upper)
+        ctx.save_for_backward(values - clamped)
+        return clamped
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        values, lower, upper = ctx.saved_tensors
-        outward = ((values < lower) & (gradient > 0)) | ((values > upper) & (gradient < 0))
-        return gradient.masked_fill(outward, 0.0), None, None
+        (excess,) = ctx.saved_tensors
+        # Descent moves against the gradient: further out where excess and gradient differ in sign.
+        return gradient.masked_fill(excess * gradient < 0, 0.0), None, None
 
 
 def constrain(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) -> Tensor:
@@ -58,8 +59,7 @@ def constrain(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) 
     if operator == "clip":
         result = _ProjectedClip.apply(values, lower, upper)
     else:
-        inside = lower + torch.sigmoid(values) * (upper - lower)
-        result = torch.minimum(torch.maximum(inside, lower), upper)
+        result = torch.clamp(lower + torch.sigmoid(values) * (upper - lower), lower, upper)
     return result  # type: ignore[return-value]
 
 
@@ -352,8 +352,7 @@ class ConstrainedModel(LearnedModel):
             raise ValueError("inputs and weights must be numbers; got NaN.")
         if self.frame.target == "next_state":
             return target
-        advances = tensor(np.array(self.schema.advances))
-        return inputs[:, advances] + target
+        return inputs[:, tensor(self.schema.advanced)] + target
 
     def _features(self, inputs: Tensor, tensor: _TensorCache) -> Tensor:
         angles = tensor(self.schema.input_angles)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +84,17 @@ class Schema:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"column names must be distinct; got {', '.join(repeated)} twice. Rename one.")
+        if not self.states or not self.outputs:
+            raise ValueError("`states` must name at least one column, and so must the outputs; got none.")
+        if len(set(self.outputs)) != len(self.outputs):
+            raise ValueError(f"outputs must be distinct; got {', '.join(self.outputs)}. Rename one.")
+        if len(self.advances) != len(self.outputs) or not set(self.advances) <= set(
+            range(-1, len(self.states))
+        ):
+            raise ValueError(
+                f"`advances` must give a state's index, or -1, for each of {len(self.outputs)} outputs; "
+                f"got {self.advances}. Use `make_schema`."
+            )
         unknown = sorted(set(self.angles) - set(names) - set(self.outputs))
         if unknown:
             raise ValueError(f"`angles` must name columns of the data; got {', '.join(unknown)}.")
@@ -92,15 +104,21 @@ class Schema:
         """Names of the inputs: states, then controls."""
         return self.states + self.controls
 
-    @property
+    # Cached, because a prediction of one row asks for them and has no time to build them.
+    @cached_property
     def input_angles(self) -> NDArray[np.bool_]:
         """Which inputs wrap, (D,)."""
         return np.array([name in self.angles for name in self.inputs], dtype=bool)
 
-    @property
+    @cached_property
     def output_angles(self) -> NDArray[np.bool_]:
         """Which outputs wrap, (P,)."""
         return np.array([name in self.angles for name in self.outputs], dtype=bool)
+
+    @cached_property
+    def advanced(self) -> NDArray[np.int64]:
+        """`advances` as an array, (P,)."""
+        return np.array(self.advances, dtype=np.int64)
 
     @property
     def rolls_out(self) -> bool:
@@ -113,8 +131,7 @@ class Schema:
 
     def base(self, states: Array) -> Array:
         """(N, P): the current value of each output, 0 for an output that advances no state."""
-        advances = np.array(self.advances, dtype=np.int64)
-        return np.where(advances >= 0, states[:, advances], 0.0)
+        return np.where(self.advanced >= 0, states[:, self.advanced], 0.0)
 
     def distance(self, one: Array, other: Array) -> Array:
         """|one - other| per output (N, P), on the circle for angles."""
@@ -342,17 +359,19 @@ class Probes:
         """
         if count < 1:
             raise ValueError(f"`count` must be at least 1; got {count}.")
-        if sum(region.share for region in emphasis) > 1 or any(not 0 < r.share <= 1 for r in emphasis):
-            raise ValueError(
-                "emphasis shares must be in (0, 1] and add up to at most 1; "
-                f"got {[region.share for region in emphasis]}."
-            )
+        shares = [region.share for region in emphasis]
+        if sum(shares) > 1 + 1e-9 or any(not 0 < share <= 1 for share in shares):
+            raise ValueError(f"emphasis shares must be in (0, 1] and add up to at most 1; got {shares}.")
         rng = np.random.default_rng(seed)
         inputs = like.inputs
         outer = _box_limits(box, like.schema, inputs.min(axis=0), inputs.max(axis=0))
-        limits = [(_box_limits(r.box, like.schema, *outer), round(r.share * count)) for r in emphasis]
-        limits.append((outer, count - sum(rows for _, rows in limits)))
-        drawn = [rng.uniform(low, high, size=(rows, len(low))) for (low, high), rows in limits]
+        boxes = [*(_box_limits(region.box, like.schema, *outer) for region in emphasis), outer]
+        # The running total is rounded, not each share, so that the parts always add up to `count`.
+        totals = [0, *(min(count, round(total * count)) for total in np.cumsum(shares)), count]
+        drawn = [
+            rng.uniform(low, high, size=(rows, len(low)))
+            for (low, high), rows in zip(boxes, np.diff(totals), strict=True)
+        ]
         return cls._from_inputs(rng.permutation(np.concatenate(drawn)), like.schema)
 
     @classmethod
@@ -362,6 +381,8 @@ class Probes:
         """Probes around the data: rows of `transitions` moved by `spread` standard deviations."""
         if not np.isfinite(spread) or spread < 0:
             raise ValueError(f"`spread` must be a finite number >= 0; got {spread}.")
+        if count is not None and count < 1:
+            raise ValueError(f"`count` must be at least 1; got {count}.")
         rng = np.random.default_rng(seed)
         inputs = transitions.inputs
         rows = rng.choice(len(inputs), size=count or len(inputs), replace=(count or 0) > len(inputs))
@@ -414,7 +435,17 @@ def _episode_ids(episodes: ArrayLike | None, rows: int) -> NDArray[np.int64]:
     ids = np.asarray(episodes)
     if ids.shape != (rows,):
         raise ValueError(f"`episodes` must have shape ({rows},); got {ids.shape}. Give one id per row.")
-    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+    return number_episodes(ids)
+
+
+def number_episodes(ids: NDArray[Any]) -> NDArray[np.int64]:
+    """(N,) episodes counted as they first appear.
+
+    Sorting instead would number the text of a ``.csv`` (10 before 2) unlike the numbers of an
+    ``.npz``, and one seed would split the same data in two ways.
+    """
+    seen: dict[Any, int] = {}
+    return np.array([seen.setdefault(name, len(seen)) for name in ids.tolist()], dtype=np.int64)
 
 
 def _box_limits(box: Box, schema: Schema, low: Array, high: Array) -> tuple[Array, Array]:
@@ -424,7 +455,7 @@ def _box_limits(box: Box, schema: Schema, low: Array, high: Array) -> tuple[Arra
     low, high = low.copy(), high.copy()
     for name, limits in box.items():
         column = schema.inputs.index(name)
-        low[column], high[column] = limits if isinstance(limits, tuple) else (limits, limits)
+        low[column], high[column] = limits if isinstance(limits, (tuple, list)) else (limits, limits)
     wrong = ~(np.isfinite(low) & np.isfinite(high) & (low <= high))
     if wrong.any():
         column = int(np.argmax(wrong))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -68,6 +69,7 @@ class RunFolder:
 
     path: Path
     command: str
+    is_new: bool = True
     evaluations: dict[str, list[Evaluation]] = field(default_factory=dict)
 
     @classmethod
@@ -82,14 +84,44 @@ class RunFolder:
             )
         if (path / "results.json").exists():
             raise ValueError(f"`{path}` must hold an interrupted run to resume; that one is finished.")
+        first_command = path / "command.txt"
+        if path.exists() and any(path.iterdir()):
+            if not first_command.is_file():
+                raise ValueError(f"`{path}` must hold an interrupted run to resume; it holds other files.")
+            return cls(path, first_command.read_text(encoding="utf-8").strip(), is_new=False)
+        is_new = not path.exists()
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-            write_text(path / "command.txt", command + "\n")
+            write_text(first_command, command + "\n")
         except OSError as error:
             raise ValueError(
                 f"`{path}` must be writable; {error.strerror}. Choose another `--out`."
             ) from None
-        return cls(path, command)
+        return cls(path, command, is_new)
+
+    @contextmanager
+    def cleared_on_failure(self) -> Iterator[None]:
+        """Leaves no trace of a run that fails before there is anything to resume."""
+        try:
+            yield
+        except BaseException:
+            if not (self.path / "metrics.jsonl").exists():
+                shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+                for name in ("command.txt", "config.toml"):
+                    (self.path / name).unlink(missing_ok=True)
+                if self.is_new:
+                    self.path.rmdir()
+            raise
+
+    def configure(self, config: FitConfig) -> None:
+        """Writes ``config.toml``, or checks that it is the one an interrupted run began with."""
+        path, text = self.path / "config.toml", to_toml(asdict(config))
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise ValueError(
+                f"`{self.path}` must be resumed with the settings it was started with; its config.toml has "
+                f"others. It was started with: {self.command}"
+            )
+        write_text(path, text)
 
     def checkpoint(self, method: Method) -> Path:
         """Where a method's training is saved while it goes on."""
@@ -116,7 +148,7 @@ class RunFolder:
             comparison, study=study, command=self.command, versions=versions, sections=sections
         )
         write_text(self.path / "report.html", report)
-        units = {name: schema.unit(name) for name in schema.inputs}
+        units = {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
         header = {
             "study": study,
             "scale": scale,
@@ -151,7 +183,20 @@ def compare(
         folder: where checkpoints and metrics go.
         reporter: opens progress displays.
     """
-    write_text(folder.path / "config.toml", to_toml(asdict(config)))
+    with folder.cleared_on_failure():
+        folder.configure(config)
+        return _compare(transitions, trusted, probes, methods, config, folder, reporter)
+
+
+def _compare(
+    transitions: Transitions,
+    trusted: TrustedModel | Function,
+    probes: Probes | None,
+    methods: Sequence[Method],
+    config: FitConfig,
+    folder: RunFolder,
+    reporter: Reporter,
+) -> Comparison:
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
     tether = build_tether(problem, config, reporter=reporter)
     runs = []
@@ -167,6 +212,8 @@ def compare(
         )
         if isinstance(run.model, ConstrainedModel):
             run.model.record = record(problem, config, run, transitions)
+        # Again, because a method that was finished before an interruption makes no new evaluation.
+        folder.note(method.name, list(run.history.evaluations))
         runs.append(run)
     results = [measure_trusted(problem, config.seed), *(measure(problem, run, tether) for run in runs)]
     model = next(run.model for run in runs if isinstance(run.model, ConstrainedModel))
@@ -243,5 +290,7 @@ def to_toml(values: dict[str, Any]) -> str:
     tables = {key: value for key, value in values.items() if isinstance(value, dict)}
     lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
     for key, table in tables.items():
-        lines += ["", f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items() if v is not None)]
+        # Keys are quoted where they may be names of columns, which hold anything.
+        quoted = {k if k.isidentifier() and k.isascii() else json.dumps(k): v for k, v in table.items()}
+        lines += ["", f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in quoted.items() if v is not None)]
     return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def save(model: LearnedModel, path: str | Path) -> None:
             "radius": model.cells.radius,
         }
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
-    metadata["digest"] = _digest(tensors)
+    metadata["digest"] = _digest(tensors, metadata)
     write_tensors(path, tensors, metadata)
 
 
@@ -66,7 +67,7 @@ def load(path: str | Path, *, network: nn.Module | None = None) -> LearnedModel:
     path = Path(path)
     tensors, metadata = read_tensors(path)
     _check_format(path, metadata)
-    if metadata.get("digest") != _digest(tensors):
+    if metadata.pop("digest", None) != _digest(tensors, metadata):
         raise StorageError(
             f"`{path}` must match its own digest; its contents were changed. Get a fresh copy."
         )
@@ -110,15 +111,21 @@ def _check_format(path: Path, metadata: dict[str, Any]) -> None:
         raise StorageError(
             f"`{path}` must be a Tether model; it is a safetensors file of another kind. Check the path."
         )
-    if metadata["format_version"] > FORMAT_VERSION:
+    version = metadata.get("format_version")
+    if not isinstance(version, int):
+        raise StorageError(f"`{path}` must have a format version; got {version!r}. Get a fresh copy.")
+    if version > FORMAT_VERSION:
         raise StorageError(
-            f"`{path}` must have format version at most {FORMAT_VERSION}; got {metadata['format_version']}. "
+            f"`{path}` must have format version at most {FORMAT_VERSION}; got {version}. "
             "It was written by a newer Tether: upgrade."
         )
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _digest(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> str:
+    """Of every number and every word: the radius and the evidence level are part of the claim too."""
+    # As read back: JSON makes lists of tuples and text of keys.
+    plain = json.loads(json.dumps(metadata))
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for name in sorted(tensors):
         values = tensors[name].detach().cpu().contiguous()
         digest.update(f"{name}{values.dtype}{tuple(values.shape)}".encode())
@@ -166,5 +173,6 @@ def _network(tensors: dict[str, Tensor], spec: dict[str, Any], network: nn.Modul
             raise ValueError(f"its network is a {spec['type']} of yours: pass `network=`")
         inputs, *hidden, outputs = spec["widths"]
         network = mlp(inputs, outputs, hidden).to(getattr(torch, spec["dtype"]))
-    network.load_state_dict(weights)
+    # Assigned, not copied: a module made in float32 must not round weights saved in float64.
+    network.load_state_dict(weights, assign=True)
     return network

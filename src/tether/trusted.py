@@ -139,13 +139,15 @@ def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
     _check_same(
         first, second, schema, "must be deterministic", "two calls on the same row", "Fix its random seed."
     )
-    alone = _evaluate(trusted.function, states[:1].copy(), controls[:1].copy(), outputs)
-    tolerance = 1e-9 * (1 + np.abs(first[:1]))
-    close = np.where(np.abs(alone - first[:1]) <= tolerance, alone, first[:1])
-    _check_same(
-        alone, close, schema, "must treat rows independently", "the first row alone and in a batch",
-        "Use axis=-1, not the whole batch.",
-    )  # fmt: skip
+    # Both ends, because a model that runs on from row to row still answers the first one rightly.
+    for place, row in (("first", slice(0, 1)), ("last", slice(len(rows) - 1, None))):
+        alone = _evaluate(trusted.function, states[row].copy(), controls[row].copy(), outputs)
+        tolerance = 1e-9 * (1 + np.abs(first[row]))
+        close = np.where(np.abs(alone - first[row]) <= tolerance, alone, first[row])
+        _check_same(
+            alone, close, schema, "must treat rows independently", f"the {place} row alone and in a batch",
+            "Use axis=-1, not the whole batch.",
+        )  # fmt: skip
 
 
 def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, remedy: str) -> None:

@@ -36,8 +36,10 @@ def _load_module(name: str) -> ModuleType:
         sys.path.insert(0, "")
     try:
         return importlib.import_module(name)
-    except Exception as error:
-        raise ValueError(f"`trusted` must name an importable module; {name}: {error}.") from error
+    except (Exception, SystemExit) as error:
+        raise ValueError(
+            f"`trusted` must name an importable module; {name}: {type(error).__name__}: {error}."
+        ) from error
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -52,7 +54,7 @@ def _load_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(
             f"`trusted` must be a file that runs; {path}: {type(error).__name__}: {error}."
         ) from error

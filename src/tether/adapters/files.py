@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.data import Array, Probes, Schema, Transitions, check_matrix, make_schema
+from tether.data import Array, Probes, Schema, Transitions, check_matrix, make_schema, number_episodes
 
 Table = Mapping[str, NDArray[Any]]
 """Columns by name, all of one length."""
+
+_MISSING = ("", "nan", "<NA>", "NaT")
 
 
 def read_transitions(
@@ -43,7 +45,7 @@ def read_transitions(
     table = read_table(source)
     schema = make_schema(states, controls, next_states, units=units, angles=angles)
     now = _matrix(table, states), _matrix(table, controls)
-    ids = None if episode is None else _column(table, episode)
+    ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))
     if next_states is not None:
         ids = np.arange(len(now[0])) if independent_rows else ids
         return Transitions.from_arrays(*now, _matrix(table, next_states), episodes=ids, schema=schema)
@@ -66,7 +68,8 @@ def read_transitions(
 def read_probes(source: str | Path | Any, schema: Schema) -> Probes:
     """Probes from a table that has every input of `schema` as a column."""
     table = read_table(source)
-    return Probes.from_arrays(_matrix(table, schema.states), _matrix(table, schema.controls), schema=schema)
+    inputs = (_matrix(table, names, "probes") for names in (schema.states, schema.controls))
+    return Probes.from_arrays(*inputs, schema=schema)
 
 
 def read_table(source: str | Path | Any) -> Table:
@@ -87,21 +90,22 @@ def read_table(source: str | Path | Any) -> Table:
 def _read_csv(path: Path) -> Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = csv.reader(file)
+            header, *rows = (row for row in csv.reader(file) if row)
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"`{path}` must be a CSV file in UTF-8; {error}.") from None
     except ValueError:
         raise ValueError(f"`{path}` must have a header line; it is empty.") from None
-    rows = [row for row in rows if row]
+    header = [name.strip() for name in header]
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise ValueError(f"`{path}` must name each column once; got '{repeated[0]}' twice. Rename one.")
     for number, row in enumerate(rows):
         if len(row) != len(header):
             raise ValueError(
                 f"`{path}` must have {len(header)} fields in every row; got {len(row)} at row {number}."
             )
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {
-        name.strip(): np.array(values, dtype=object) for name, values in zip(header, columns, strict=True)
-    }
+    return {name: np.array(values, dtype=object) for name, values in zip(header, columns, strict=True)}
 
 
 def _read_npz(path: Path) -> Table:
@@ -136,32 +140,53 @@ def _read_parquet(path: Path) -> Table:
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
-def _column(table: Table, name: str) -> NDArray[Any]:
+def _column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
     if name not in table:
-        raise ValueError(f"`data` must have a column '{name}'; got {', '.join(table)}. Check the spelling.")
+        raise ValueError(
+            f"`{label}` must have a column '{name}'; got {', '.join(table) or 'none'}. Check the spelling."
+        )
     return table[name]
 
 
-def _matrix(table: Table, names: Sequence[str]) -> Array:
-    columns = [_numbers(_column(table, name), name) for name in names]
+def _matrix(table: Table, names: Sequence[str], label: str = "data") -> Array:
+    columns = [_numbers(_column(table, name, label), name, label) for name in names]
     rows = len(next(iter(table.values()), ()))
-    if any(len(column) != rows for column in columns):
-        raise ValueError(f"`data` must have columns of one length; got {[len(c) for c in columns]}.")
-    return check_matrix("data", np.stack(columns, axis=1) if columns else np.empty((rows, 0)), names)
+    wrong = next((k for k, column in enumerate(columns) if len(column) != rows), None)
+    if wrong is not None:
+        raise ValueError(
+            f"`{label}` must have columns of one length; got {len(columns[wrong])} rows of '{names[wrong]}' "
+            f"and {rows} of '{next(iter(table))}'."
+        )
+    return check_matrix(label, np.stack(columns, axis=1) if columns else np.empty((rows, 0)), names)
 
 
-def _numbers(column: NDArray[Any], name: str) -> Array:
-    if column.dtype != object:
-        try:
-            return column.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"`data` must hold numbers; got {column.dtype} in column '{name}'.") from None
+def _episodes(ids: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
+    """`ids`, one for each row and none missing."""
+    if len(ids) != rows:
+        raise ValueError(
+            f"`data` must have columns of one length; got {len(ids)} rows of '{name}', not {rows}."
+        )
+    missing = [k for k, value in enumerate(ids.tolist()) if value is None or str(value) in _MISSING]
+    if missing:
+        raise ValueError(
+            f"`data` must have an episode id in every row; got none at row {missing[0]}, column '{name}' "
+            f"({len(missing)} such rows). Drop or repair those rows."
+        )
+    return ids
+
+
+def _numbers(column: NDArray[Any], name: str, label: str) -> Array:
+    if column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    if column.dtype.kind not in "OU":
+        raise ValueError(f"`{label}` must hold numbers; got {column.dtype} in column '{name}'. Convert it.")
     try:
         return np.array([np.nan if value in ("", None) else value for value in column], dtype=np.float64)
     except (TypeError, ValueError):
         row = next(k for k, value in enumerate(column) if not _is_number(value))
         raise ValueError(
-            f"`data` must hold numbers; got {column[row]!r} at row {row}, column '{name}'. Repair or drop it."
+            f"`{label}` must hold numbers; got {column[row]!r} at row {row}, column '{name}'. "
+            "Repair or drop it."
         ) from None
 
 
@@ -175,7 +200,7 @@ def _is_number(value: Any) -> bool:
 
 def _consecutive(ids: NDArray[Any] | None, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row numbers of (now, next) pairs within episodes, whether or not episodes are contiguous."""
-    numbers = np.zeros(rows, dtype=np.int64) if ids is None else np.unique(ids, return_inverse=True)[1]
+    numbers = np.zeros(rows, dtype=np.int64) if ids is None else number_episodes(ids)
     order = np.argsort(numbers, kind="stable")
     same = numbers[order][1:] == numbers[order][:-1]
     return order[:-1][same], order[1:][same]

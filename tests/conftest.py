@@ -1,0 +1,78 @@
+"""A small system that every test may use: a cart pushed by a force, logged as episodes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tether.data import Transitions, make_schema
+
+TRUSTED_SOURCE = '''
+import numpy as np
+from tether import TrustedModel
+
+
+def frictionless(states, controls):
+    """x' = x + 0.1 v, v' = v + 0.1 u."""
+    return states + 0.1 * np.stack([states[:, 1], controls[:, 0]], axis=1)
+
+
+known = TrustedModel(
+    frictionless,
+    lipschitz=[[1.0, 0.1, 0.0], [0.0, 1.0, 0.1]],
+    increment_lipschitz=[[0.0, 0.1, 0.0], [0.0, 0.0, 0.1]],
+)
+'''
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def cart_rows(episodes: int = 12, steps: int = 20, *, seed: int = 0) -> list[list[float]]:
+    """Rows ``episode, x, v, u`` of a cart with friction, which its trusted model does not know."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for episode in range(episodes):
+        x, v = rng.normal(size=2)
+        for force in rng.normal(size=steps):
+            rows.append([episode, float(x), float(v), float(force)])
+            x, v = x + 0.1 * v, v + 0.1 * (force - 0.3 * v)
+    return rows
+
+
+def frictionless(states: np.ndarray, controls: np.ndarray) -> np.ndarray:
+    return states + 0.1 * np.stack([states[:, 1], controls[:, 0]], axis=1)
+
+
+@pytest.fixture(scope="session")
+def cart() -> Transitions:
+    """12 episodes of 19 transitions of the cart."""
+    rows = np.array(cart_rows()).reshape(12, 20, 4)
+    now, after = rows[:, :-1].reshape(-1, 4), rows[:, 1:].reshape(-1, 4)
+    schema = make_schema(["x", "v"], ["u"], units={"x": "m", "v": "m/s"})
+    return Transitions.from_arrays(now[:, 1:3], now[:, 3:], after[:, 1:3], episodes=now[:, 0], schema=schema)
+
+
+@pytest.fixture
+def cart_csv(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "cart.csv", ["episode", "x", "v", "u"], cart_rows())
+
+
+@pytest.fixture
+def trusted_file(tmp_path: Path) -> Path:
+    path = tmp_path / "cart_physics.py"
+    path.write_text(TRUSTED_SOURCE)
+    return path
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
