@@ -326,7 +326,7 @@ def test_a_box_fixes_limits_and_fills_in_columns(cart: Transitions) -> None:
     probes = Probes.from_box({"v": 0.0, "x": (-5.0, -4.0)}, count=300, like=cart)
     assert len(probes) == 300
     assert (probes.states[:, 1] == 0).all()
-    assert (-5 <= probes.states[:, 0]).all() and (probes.states[:, 0] <= -4).all()
+    assert (probes.states[:, 0] >= -5).all() and (probes.states[:, 0] <= -4).all()
     low, high = cart.controls.min(), cart.controls.max()
     assert (low <= probes.controls).all() and (probes.controls <= high).all()
     assert np.ptp(probes.states[:, 0]) > 0.9

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array, Box, Schema
+from tether.kernels import compiled, compiled_reordered, in_threads
 from tether.memories import Memories
-from tether.nearest import NearestIndex, compiled
-from tether.threads import in_threads
+from tether.nearest import NearestIndex
 
 _LISTED_NEIGHBOURS = 512
 _EPS = np.finfo(np.float64).eps
@@ -165,7 +165,7 @@ class _Geometry(NamedTuple):
     neighbours: NDArray[np.int32]
     """(K, L) the nearest other memories of each memory, nearest first."""
     distances: Array
-    """(K, L) how far they are."""
+    """(K, L) how far they are at least."""
     scale: Array
     radius: float
     box_lower: Array
@@ -241,22 +241,62 @@ class CellSampler:
         in_threads(run, chains)
         return points
 
+    def climb(
+        self, cell: NDArray[np.int64], starts: Array, slopes: Array, moves: int, *, rng: np.random.Generator
+    ) -> Array:
+        """Points of their cells, moved from their starts up a slope by random moves that all gain height.
+
+        Args:
+            cell: (C,) cell of each chain.
+            starts: (C, D) physical start of each chain.
+            slopes: (C, D) scaled direction in which to gain; zeros: any direction will do.
+            moves: moves per chain.
+            rng: of directions and jumps.
+
+        Returns:
+            (C, D) physical points.
+        """
+        chains, dimensions = starts.shape
+        points = np.empty((chains, dimensions))
+        scaled = starts / self.cells.scale
+        directions = rng.standard_normal((chains, moves, dimensions))
+        places = 1.0 - 0.5 * rng.random((chains, moves)) ** 3
+
+        def run(rows: slice) -> None:
+            parts = (part[rows] for part in (scaled, cell, slopes, directions, places))
+            _climb(*parts, self._geometry, points[rows])
+
+        in_threads(run, chains)
+        return points
+
 
 def _list_neighbours(memories: Array, start: int, ids: NDArray[np.int32], distances: Array) -> None:
+    """Fills in the nearest other memories of some rows, and a lower bound on how far each is."""
     block = memories[start : start + len(ids)]
-    squared = (block**2).sum(1)[:, None] - 2 * block @ memories.T + (memories**2).sum(1)
+    norms = (memories**2).sum(axis=1)
+    squared = norms[start : start + len(ids), None] - 2 * block @ memories.T + norms
     squared[np.arange(len(ids)), start + np.arange(len(ids))] = np.inf
     count = ids.shape[1]
     nearest = np.argpartition(squared, count - 1, axis=1)[:, :count]
-    # The order is only a search order, but the distances prune, so they are computed without cancellation.
-    exact = np.sqrt(((memories[nearest] - block[:, None]) ** 2).sum(axis=2))
-    order = np.argsort(exact, axis=1, kind="stable")
+    found = np.take_along_axis(squared, nearest, axis=1)
+    order = np.argsort(found, axis=1)
     ids[:] = np.take_along_axis(nearest, order, axis=1)
-    distances[:] = np.take_along_axis(exact, order, axis=1)
+    # The distances prune the search, so what cancellation may have added to them is taken off.
+    error = 8 * (memories.shape[1] + 4) * _EPS * norms.max()
+    distances[:] = np.sqrt(np.maximum(np.take_along_axis(found, order, axis=1) - error, 0.0))
 
 
 @compiled
 def _squared_distance(point, memory):
+    total = 0.0
+    for d in range(point.shape[0]):
+        gap = point[d] - memory[d]
+        total += gap * gap
+    return total
+
+
+@compiled_reordered
+def _rough_squared_distance(point, memory):
     total = 0.0
     for d in range(point.shape[0]):
         gap = point[d] - memory[d]
@@ -277,6 +317,9 @@ def _inside(point, cell, geometry):
         if geometry.distances[cell, k] > far:
             return True
         other = neighbours[cell, k]
+        # Only a near tie needs the exact sum: reordering changes a sum of squares by a few roundings.
+        if _rough_squared_distance(point, memories[other]) > own * (1.0 + 1e-9) + 1e-290:
+            continue
         gap = _squared_distance(point, memories[other])
         if gap < own or (gap == own and other < cell):
             return False
@@ -289,7 +332,7 @@ def _inside(point, cell, geometry):
     return True
 
 
-@compiled
+@compiled_reordered
 def _chord(point, direction, cell, geometry):
     """Range of t for which point + t direction stays in ball, box and (listed) half-spaces."""
     memories, radius = geometry.memories, geometry.radius
@@ -339,7 +382,8 @@ def _settle(point, cell, geometry, physical, trial):
 @compiled
 def _walk(starts, cell, directions, jumps, geometry, points):
     chains, moves, dimensions = directions.shape
-    kept, trial, physical = np.empty(dimensions), np.empty(dimensions), np.empty(dimensions)
+    moved, kept, trial = np.empty(dimensions), np.empty(dimensions), np.empty(dimensions)
+    physical = np.empty(dimensions)
     for chain in range(chains):
         own = cell[chain]
         here = starts[chain].copy()
@@ -347,10 +391,52 @@ def _walk(starts, cell, directions, jumps, geometry, points):
             here[:] = geometry.memories[own]
             kept[:] = here * geometry.scale
         for move in range(moves):
-            direction = directions[chain, move]
-            backward, forward = _chord(here, direction, own, geometry)
+            backward, forward = _chord(here, directions[chain, move], own, geometry)
             jump = backward + jumps[chain, move] * (forward - backward)
-            if _settle(here + jump * direction, own, geometry, physical, trial):
-                here[:] = trial
-                kept[:] = physical
-            points[chain, move] = kept
+            for d in range(dimensions):
+                moved[d] = here[d] + jump * directions[chain, move, d]
+            if _settle(moved, own, geometry, physical, trial):
+                for d in range(dimensions):
+                    here[d], kept[d] = trial[d], physical[d]
+            for d in range(dimensions):
+                points[chain, move, d] = kept[d]
+
+
+@compiled
+def _point_up(direction, slope, straight):
+    """Makes `direction` a unit vector that gains height: the slope itself, or any on its side."""
+    gain = 0.0
+    steepness = 0.0
+    for d in range(slope.shape[0]):
+        gain += slope[d] * direction[d]
+        steepness += slope[d] * slope[d]
+    length = 0.0
+    for d in range(slope.shape[0]):
+        if straight and steepness > 0.0:
+            direction[d] = slope[d]
+        elif gain < 0.0:
+            direction[d] = -direction[d]
+        length += direction[d] * direction[d]
+    length = np.sqrt(length)
+    for d in range(slope.shape[0]):
+        direction[d] /= length
+
+
+@compiled
+def _climb(starts, cell, slopes, directions, jumps, geometry, points):
+    chains, moves, dimensions = directions.shape
+    moved, trial, physical = np.empty(dimensions), np.empty(dimensions), np.empty(dimensions)
+    for chain in range(chains):
+        own = cell[chain]
+        here = starts[chain].copy()
+        if not _settle(here, own, geometry, points[chain], trial):
+            here[:] = geometry.memories[own]
+            points[chain] = here * geometry.scale
+        for move in range(moves):
+            _point_up(directions[chain, move], slopes[chain], move == 0)
+            forward = _chord(here, directions[chain, move], own, geometry)[1]
+            for d in range(dimensions):
+                moved[d] = here[d] + jumps[chain, move] * forward * directions[chain, move, d]
+            if _settle(moved, own, geometry, physical, trial):
+                for d in range(dimensions):
+                    here[d], points[chain, d] = trial[d], physical[d]

@@ -10,6 +10,8 @@ import io
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -185,10 +187,8 @@ def predict(
         outside=outside,
         trusted=load_trusted(trusted) if trusted else None,
     )
-    try:
+    with _writing(out):
         write_text(out, _prediction_csv(prediction, learned))
-    except OSError as error:
-        raise ValueError(f"`{out}` must be writable; {error.strerror}.") from None
     outside_rows = int((~prediction.in_domain).sum())
     console.print(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}", highlight=False)
 
@@ -210,7 +210,8 @@ def certify_command(
     for line in certificate_lines(certificate):
         console.print(line, highlight=False)
     if out is not None:
-        write_json(out, certificate.as_dict())
+        with _writing(out):
+            write_json(out, certificate.as_dict())
         console.print(f"certificate: {out}", highlight=False)
     if not certificate.certified:
         raise typer.Exit(1)
@@ -260,7 +261,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Show the v
 def main() -> None:
     """Runs the command line; every error the user can cause becomes one line and a code."""
     try:
-        app()
+        app(prog_name="tether")
     except CertificateError as error:
         _fail(str(error), 1)
     except (ValueError, TypeError) as error:
@@ -275,6 +276,14 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     errors.print(f"error: {' '.join(message.split())}", highlight=False, markup=False, soft_wrap=True)
     sys.exit(code)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"`{path}` must be writable; {error.strerror}. Choose another `--out`.") from None
 
 
 def _show(comparison: Comparison, report: Path) -> None:

@@ -215,14 +215,11 @@ class Transitions:
                 split. For rows that are independent pass ``numpy.arange(N)``.
             schema: names, units, angles; by default ``x0, x1, ..., u0, ...``.
         """
-        states, controls, next_states = (
-            check_matrix(name, values)
-            for name, values in [("states", states), ("controls", controls), ("next_states", next_states)]
-        )
+        names = (None, None, None) if schema is None else (schema.states, schema.controls, schema.outputs)
+        states = check_matrix("states", states, names[0])
+        controls = check_matrix("controls", controls, names[1])
+        next_states = check_matrix("next_states", next_states, names[2])
         schema = schema or _default_schema(states.shape[1], controls.shape[1], next_states.shape[1])
-        check_matrix("states", states, schema.states)
-        check_matrix("controls", controls, schema.controls)
-        check_matrix("next_states", next_states, schema.outputs)
         rows = len(states)
         if rows == 0:
             raise ValueError("`states` must hold at least one row; got 0. Check the file or the filter.")

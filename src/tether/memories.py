@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from tether.nearest import BLOCK, GROUP, NearestIndex, block_shape, compiled, score_one
+from tether.kernels import compiled
+from tether.nearest import BLOCK, GROUP, NearestIndex, block_shape, score_one
 
 _CHUNK = 8192  # presentations between two calls of `progress`
 _REACH = 1e6  # later inputs may lie this many extents of the first ones away: float32 still resolves them

@@ -13,18 +13,16 @@ Python threads: unlike Numba's `prange` that is safe from several threads and af
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from tether.kernels import compiled, in_threads
 
 if TYPE_CHECKING:
     import torch
@@ -36,18 +34,6 @@ _FAR = 1e15  # inputs farther than this many radii of the memories skip the floa
 _SAFE_RADIUS = 1e140  # memories larger than this, or smaller than its inverse, skip it too
 _SMALL_WORK = 2e7  # multiply-adds below which starting threads costs more than it saves
 _TORCH_CHUNK = 1 << 20  # distances held at once by `nearest_torch`
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compiles with Numba, without the GIL, and cached on disk where some folder is writable.
-
-    The cache of a file does not notice edits in another: whoever changes `score_one` or a block's layout here
-    touches `memories.py` too.
-    """
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # "no locator available": a read-only installation and a read-only home
-        return numba.njit(nogil=True)(function)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -351,16 +337,10 @@ class NearestIndex:
             )
         count = inputs.shape[0]
         found = Nearest(np.empty(count, np.int64), np.empty(count, np.float64))
-        workers = config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue]
-        if workers == 1 or count * self.memories.size < _SMALL_WORK:
+        if count * self.memories.size < _SMALL_WORK:
             self._run(inputs, found, slice(0, count))
-            return found
-        # Threads that live for one call: nothing to share, nothing to lose in a fork. Four pieces for each,
-        # so that a core that is busy elsewhere does not hold up the rest.
-        edges = np.linspace(0, count, 4 * workers + 1).astype(int)
-        pieces = [slice(start, stop) for start, stop in pairwise(edges)]
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda piece: self._run(inputs, found, piece), pieces))
+        else:
+            in_threads(lambda rows: self._run(inputs, found, rows), count)
         return found
 
     def _run(self, inputs: np.ndarray, found: Nearest, rows: slice) -> None:

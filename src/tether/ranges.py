@@ -40,7 +40,7 @@ class SamplingConfig:
     """
 
     per_cell: int = 64
-    refinements: int = 16
+    refinements: int = 12
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -89,8 +89,8 @@ def sampled_range(
 ) -> Range:
     """The range of M seen at the memories, at `inputs` in coverage, and at points drawn inside cells.
 
-    Each lowest and highest point is then moved along the cell's own slope of M, with more or less
-    noise, towards the end of the chord; what improves is kept.
+    Each lowest and highest point is then moved along the cell's own slope of M, by many random moves
+    or by few; what improves is kept.
 
     Args:
         cells: the cells.
@@ -119,44 +119,27 @@ def sampled_range(
     extremes.absorb(owners, places, values)
     slopes = _slopes(drawn / cells.scale, values[-count * config.per_cell :].reshape(count, -1, outputs))
     cell = np.tile(np.repeat(everywhere, outputs), 2)
+    uphill = np.concatenate([-slopes, slopes]).reshape(-1, dimensions)
     with reporter("Extremes of each cell") as progress:
         for round_ in range(config.refinements):
             starts = np.concatenate([extremes.lowest, extremes.highest]).reshape(-1, dimensions)
-            directions, jumps = _uphill(slopes, round_, rng)
-            places = sampler.walk(cell, starts, directions, jumps)[:, 0]
+            # Many moves find the extreme of an affine M; few explore around that of a curved one.
+            moves = 24 if round_ == 0 else (1, 2, 4)[round_ % 3]
+            places = sampler.climb(cell, starts, uphill, moves, rng=rng)
             extremes.absorb(cell, places, trusted.target(places, schema, target))
             progress(round_ + 1, config.refinements)
     return Range(extremes.lower, extremes.upper)
 
 
 def _slopes(points: Array, values: Array) -> Array:
-    """(K, P, D) least-squares slope of each output over the points of each cell, at unit length."""
+    """(K, P, D) least-squares slope of each output over the points of each cell."""
     centred = points - points.mean(axis=1, keepdims=True)
-    gram = np.einsum("ksd,kse->kde", centred, centred)
+    gram = centred.transpose(0, 2, 1) @ centred
     # A ridge, because a cell may be flat in some direction or hold fewer points than inputs.
     ridge = 1e-6 * np.trace(gram, axis1=1, axis2=2) / gram.shape[1] + np.finfo(np.float64).tiny
     gram += ridge[:, None, None] * np.eye(gram.shape[1])
-    moments = np.einsum("ksd,ksp->kdp", centred, values - values.mean(axis=1, keepdims=True))
-    slopes = np.linalg.solve(gram, moments).transpose(0, 2, 1)
-    length = np.linalg.norm(slopes, axis=2, keepdims=True)
-    return np.divide(slopes, length, out=np.zeros_like(slopes), where=length > 0)
-
-
-def _uphill(slopes: Array, round_: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Directions (1, 2KP, D), down the slope for the lowest and up for the highest, and jumps (1, 2KP).
-
-    Straight along the slope first, which is exact for an affine M; then with growing noise, to slide
-    along the faces that stop it and to find what a straight line does not see.
-    """
-    flat = slopes.reshape(-1, slopes.shape[2])
-    wanted = np.concatenate([-flat, flat])
-    noise = rng.standard_normal(wanted.shape) / np.sqrt(wanted.shape[1])
-    directions = wanted + (0.0, 0.3, 1.0, 3.0)[round_ % 4] * noise
-    # A flat output has no slope to follow, and a direction must not vanish.
-    still = ~directions.any(axis=1)
-    directions[still] = noise[still]
-    jumps = 1.0 - 0.5 * rng.random(len(directions)) ** 3
-    return directions[None], jumps[None]
+    moments = centred.transpose(0, 2, 1) @ (values - values.mean(axis=1, keepdims=True))
+    return np.linalg.solve(gram, moments).transpose(0, 2, 1)
 
 
 def lipschitz_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:

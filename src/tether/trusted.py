@@ -163,7 +163,7 @@ def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, re
 def _evaluate(function: Function, states: Array, controls: Array, outputs: int) -> Array:
     try:
         values = np.asarray(function(states, controls), dtype=np.float64)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a model that exits would end the program without a word
         raise TrustedModelError(
             f"`trusted` must not raise; got {type(error).__name__}: {error} on {len(states)} rows "
             f"(first state {states[:1].tolist()})."

@@ -111,8 +111,9 @@ def _read_csv(path: Path) -> Table:
 def _read_npz(path: Path) -> Table:
     """One array per column; a matrix `x` gives columns ``x0, x1, ...``."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        # Opened here, because NumPy leaves a damaged file open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     except Exception as error:
         raise ValueError(f"`{path}` must be an .npz file of plain arrays; {error}.") from None
     table: dict[str, NDArray[Any]] = {}
