@@ -185,6 +185,7 @@ def prepare(
 ) -> Problem:
     """Splits D by episode and Ω by row, checks M, and asks it about every row once."""
     trusted = as_trusted(trusted)
+    resolve_target(config.target, transitions)  # raises before M is asked anything
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
     if probes is None:
         probes = Probes.from_jitter(split.train, seed=config.seed)

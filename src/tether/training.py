@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,6 +28,8 @@ from tether.losses import Multipliers, squared_error, violation
 from tether.progress import Report
 
 Loss = Literal["squared_error", "augmented_lagrangian"]
+
+_SMALL_NETWORK = 200_000
 
 
 @dataclass(frozen=True)
@@ -254,26 +257,37 @@ def train(
     batches = _Batches(rows, probes if config.loss == "augmented_lagrangian" else None, config)
     started = saved = time.monotonic()
     already = run.seconds
-    loss = math.nan
-    while run.step < config.steps and not _out_of_patience(run):
-        loss_tensor = _step(run, batches)
-        run.step += 1
-        if run.step % config.evaluate_every == 0 or run.step == config.steps:
-            loss = float(loss_tensor.detach())
-            _evaluate(run, held_out, held_out_probes, loss)
-            run.seconds = already + time.monotonic() - started
-            if on_evaluation is not None:
-                on_evaluation(run.evaluations)
-            if checkpoint is not None and time.monotonic() - saved >= config.checkpoint_seconds:
-                _save(run, checkpoint, digest)
-                saved = time.monotonic()
-        if progress is not None and run.step % 20 == 0:
-            progress(run.step, config.steps)
+    with _threads_for(model.network):
+        while run.step < config.steps and not _out_of_patience(run):
+            loss = _step(run, batches)
+            run.step += 1
+            if run.step % config.evaluate_every == 0 or run.step == config.steps:
+                _evaluate(run, held_out, held_out_probes, float(loss.detach()))
+                run.seconds = already + time.monotonic() - started
+                if on_evaluation is not None:
+                    on_evaluation(run.evaluations)
+                if checkpoint is not None and time.monotonic() - saved >= config.checkpoint_seconds:
+                    _save(run, checkpoint, digest)
+                    saved = time.monotonic()
+            if progress is not None and run.step % 20 == 0:
+                progress(run.step, config.steps)
     if checkpoint is not None:
         _save(run, checkpoint, digest)
     model.network.load_state_dict(run.best)
     model.network.eval()
     return History(tuple(run.evaluations), run.best_step, run.step, already + time.monotonic() - started)
+
+
+@contextmanager
+def _threads_for(network: nn.Module) -> Iterator[None]:
+    """One thread for a small network: on a busy machine two wait for each other far longer than they work."""
+    before = torch.get_num_threads()
+    small = sum(parameter.numel() for parameter in network.parameters()) < _SMALL_NETWORK
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _out_of_patience(run: _Run) -> bool:

@@ -23,7 +23,9 @@ def random_model(operator="clip", target="increment", seed=0, network=None):
         Scaling(rng.standard_normal(2), rng.uniform(0.1, 30, 2)),
     )
     memories = rng.standard_normal((40, 3))
-    cells = Cells(memories, np.empty((0, 2), np.int64), rng.uniform(0.1, 9, 3), 2.0, -np.full(3, 99.0), np.full(3, 99.0))
+    cells = Cells(
+        memories, np.empty((0, 2), np.int64), rng.uniform(0.1, 9, 3), 2.0, -np.full(3, 99.0), np.full(3, 99.0)
+    )
     lower = rng.standard_normal((40, 2)) * 10.0 ** rng.integers(-9, 6, (40, 2))
     # Some cells allow a single value: that, too, must be met exactly.
     upper = lower + rng.choice([0.0, 1e-12, 1.0, 1e4], (40, 2))
@@ -97,7 +99,10 @@ numbers = st.floats(allow_nan=False, width=32)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=20), st.sampled_from(["float32", "float64"]))
+@given(
+    st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=20),
+    st.sampled_from(["float32", "float64"]),
+)
 def test_operator_is_exact_in_its_own_arithmetic(rows, dtype):
     """The formula alone may round out of the interval, or overflow; the operator must not."""
     values, one, two = torch.tensor(rows, dtype=getattr(torch, dtype)).T

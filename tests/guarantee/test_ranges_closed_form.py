@@ -67,7 +67,9 @@ def test_on_a_line(name):
     function, turning, constant = CASES[name]
     cells = cells_on_a_line()
     inside_box = (cells.centers[:, 0] > -2.5) & (cells.centers[:, 0] < 2.6)
-    cells = Cells(cells.memories[inside_box], cells.edges, cells.scale, cells.radius, cells.box_lower, cells.box_upper)
+    cells = Cells(
+        cells.memories[inside_box], cells.edges, cells.scale, cells.radius, cells.box_lower, cells.box_upper
+    )
     low, high = exact_range(function, *true_intervals(cells), turning)
     trusted = TrustedModel(lambda states, controls: function(states), lipschitz=constant)
     inputs = np.random.default_rng(1).uniform(-2.5, 2.6, (400, 1))
@@ -93,7 +95,12 @@ def test_linear_on_polygons():
     slope = np.array([1.0, -2.0])
     trusted = TrustedModel(lambda states, controls: states @ slope[:, None], lipschitz=np.abs(slope)[None])
     seen = sampled_range(
-        cells, trusted, PLANE, "next_state", inputs=rng.uniform(-1, 1, (50, 2)), config=SamplingConfig(refinements=48)
+        cells,
+        trusted,
+        PLANE,
+        "next_state",
+        inputs=rng.uniform(-1, 1, (50, 2)),
+        config=SamplingConfig(refinements=48),
     )
     outer = lipschitz_range(cells, trusted, PLANE, "next_state")
     shares = []
@@ -113,7 +120,9 @@ def test_linear_on_polygons():
 def test_a_wrong_constant_is_refuted():
     cells = cells_on_a_line()
     inside = (cells.centers[:, 0] > -2.5) & (cells.centers[:, 0] < 2.6)
-    cells = Cells(cells.memories[inside], cells.edges, cells.scale, cells.radius, cells.box_lower, cells.box_upper)
+    cells = Cells(
+        cells.memories[inside], cells.edges, cells.scale, cells.radius, cells.box_lower, cells.box_upper
+    )
     trusted = TrustedModel(lambda states, controls: 3 * states, lipschitz=2.0)
     with pytest.raises(CertificateError, match="`lipschitz` must bound the trusted model's change; in cell"):
         bound_cells(cells, trusted, LINE, "next_state", inputs=cells.centers, evidence="lipschitz")

@@ -43,7 +43,9 @@ def test_more_memories_than_listed_neighbours():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 6), st.integers(1, 30), st.integers(0, 10_000), st.sampled_from([1e-9, 0.05, 1.0, 50.0]))
+@given(
+    st.integers(1, 6), st.integers(1, 30), st.integers(0, 10_000), st.sampled_from([1e-9, 0.05, 1.0, 50.0])
+)
 def test_jumps_to_the_very_end_of_the_chord(dimensions, count, seed, radius):
     """Jumps of exactly 0 and 1 aim at the boundary, where rounding decides; such a point may be refused."""
     cells = make_cells(dimensions, count, seed, radius)
@@ -58,7 +60,9 @@ def test_a_start_outside_is_replaced():
     cells = make_cells(3, 20, seed=4)
     starts = np.roll(cells.centers, 1, axis=0)
     rng = np.random.default_rng(0)
-    points = CellSampler(cells).walk(np.arange(20), starts, rng.standard_normal((5, 20, 3)), rng.random((5, 20)))
+    points = CellSampler(cells).walk(
+        np.arange(20), starts, rng.standard_normal((5, 20, 3)), rng.random((5, 20))
+    )
     check_inside(cells, points.reshape(-1, 3), np.repeat(np.arange(20), 5))
 
 

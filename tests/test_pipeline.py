@@ -1,0 +1,179 @@
+"""The whole way, from Python, on the embedded car and on a system whose outputs are not its states."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tether
+from tether.certificate import approximation_cost
+from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.data import Probes, Schema, Transitions
+from tether.pipeline import (
+    CONSTRAINED,
+    VANILLA,
+    FitConfig,
+    build_tether,
+    measure,
+    measure_trusted,
+    prepare,
+    train_method,
+)
+from tether.studies import parked_car
+from tether.training import TrainingConfig
+
+SMALL = FitConfig(
+    memories=100,
+    evidence="lipschitz",
+    domain=parked_car.DOMAIN,
+    hidden=(32,),
+    training=TrainingConfig(steps=200, evaluate_every=100),
+)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    transitions = parked_car.drive(episodes=60, steps=30)
+    probes = parked_car.parked(transitions, count=1000)
+    return prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=SMALL)
+
+
+@pytest.fixture(scope="module")
+def tethered(problem):
+    return build_tether(problem, SMALL)
+
+
+def test_no_episode_in_two_parts(problem):
+    parts = [
+        set(part.episodes) for part in (problem.split.train, problem.split.validation, problem.split.test)
+    ]
+    assert not parts[0] & parts[1] and not parts[0] & parts[2] and not parts[1] & parts[2]
+
+
+def test_memories_as_asked(tethered):
+    assert len(tethered.cells) == 100
+    assert tethered.target == "increment"
+    assert (tethered.bounds.lower <= tethered.bounds.upper).all()
+
+
+def test_results_have_every_key(problem, tethered):
+    run = train_method(problem, CONSTRAINED, SMALL, tether=tethered)
+    result = measure(problem, run, tethered)
+    expected = {
+        "method", "memories", "seed", "steps", "approximation_loss_D", "constraint_loss_D_mean",
+        "constraint_loss_D_max", "constraint_loss_omega_mean", "constraint_loss_omega_max", "delta_certified",
+        "evidence_level", "coverage_D", "coverage_omega", "tether_miss_D", "seconds_memories", "seconds_bounds",
+        "seconds_training",
+    }  # fmt: skip
+    assert expected <= set(result)
+    json.dumps(result, allow_nan=False)
+    assert result["coverage_D"] >= 0.99 and result["coverage_omega"] >= 0.99
+    trusted = measure_trusted(problem, 0)
+    assert trusted["constraint_loss_omega_max"] == 0 < trusted["approximation_loss_D"]
+
+
+def test_constraining_costs_at_most_the_tether_miss(problem, tethered):
+    bare = train_method(problem, VANILLA, SMALL).model
+    model = train_method(problem, CONSTRAINED, SMALL, tether=tethered).model
+    assert isinstance(bare, UnconstrainedModel) and isinstance(model, ConstrainedModel)
+    cost = approximation_cost(model, bare, problem.split.test)
+    assert cost.sharp_holds == 1.0
+    assert cost.paper_bound is not None and cost.paper_holds is not None
+    assert all(b >= 2 * e for b, e in zip(cost.paper_bound, cost.epsilon, strict=True))
+
+
+def test_the_papers_theorem_is_not_a_theorem():
+    """f = f_θ = 0 and bounds of [10, 11]: ε = 0, f_θ is constant, and yet the error is 10."""
+    schema = Schema(("x",), (), ("y",), advances=(-1,))
+    frame = tether.constrained.Frame(
+        schema,
+        "next_state",
+        tether.data.Scaling(np.zeros(1), np.ones(1)),
+        tether.data.Scaling(np.zeros(1), np.ones(1)),
+    )
+    network = tether.mlp(1, 1, ())
+    for parameter in network.parameters():
+        parameter.detach().zero_()
+    cells = tether.cells.Cells(
+        np.zeros((1, 1)), np.empty((0, 2), np.int64), np.ones(1), 1.0, np.array([-1.0]), np.array([1.0])
+    )
+    bounds = tether.bounds.Bounds(np.array([[10.0]]), np.array([[11.0]]), np.ones((1, 1)), "sampled", None)
+    rows = np.linspace(-1, 1, 9)[:, None]
+    transitions = Transitions.from_arrays(rows, np.empty((9, 0)), np.zeros((9, 1)), schema=schema)
+    cost = approximation_cost(
+        ConstrainedModel(network, frame, cells, bounds), UnconstrainedModel(network, frame), transitions
+    )
+    assert cost.paper_holds == 0.0 and cost.paper_bound == (0.0,)
+    assert cost.sharp_holds == 1.0 and cost.tether_miss == (10.0,)
+
+
+def test_fit_predict_certify_save_load(tmp_path):
+    transitions = parked_car.drive(episodes=12, steps=40)
+    model = tether.fit(transitions, trusted=parked_car.unicycle, memories=40, hidden=(16,),
+                       training=TrainingConfig(steps=50, evaluate_every=50))  # fmt: skip
+    prediction = model.predict(transitions.states, transitions.controls, details=True)
+    assert prediction.next_states.shape == (480, 3)
+    assert prediction.in_domain.mean() > 0.9
+    tether.save(model, tmp_path / "model.safetensors")
+    again = tether.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(
+        again.predict(transitions.states, transitions.controls), prediction.next_states
+    )
+    assert again.record["config"]["memories"] == 40
+    certificate = tether.certify(again, parked_car.unicycle, transitions=transitions)
+    assert certificate.domain.coverage_D == prediction.in_domain.mean()
+
+
+def test_outside_the_domain():
+    transitions = parked_car.drive(episodes=8, steps=30)
+    model = tether.fit(transitions, trusted=parked_car.unicycle, memories=20, hidden=(4,),
+                       training=TrainingConfig(steps=5, evaluate_every=5))  # fmt: skip
+    far, still = np.array([[900.0, 0.0, 0.0]]), np.array([[0.0, 0.0]])
+    flagged = model.predict(far, still, details=True)
+    assert not flagged.in_domain[0] and np.isinf(flagged.delta).all()
+    with pytest.raises(ValueError, match="inputs must lie in the model's domain; got 1 of 1 rows outside"):
+        model.predict(far, still, outside="raise")
+    with pytest.raises(ValueError, match="outside='fallback' must have the trusted model"):
+        model.predict(far, still, outside="fallback")
+    answer = model.predict(far, still, outside="fallback", trusted=parked_car.unicycle)
+    np.testing.assert_array_equal(answer, parked_car.unicycle(far, still))
+
+
+def test_outputs_that_advance_no_state():
+    rng = np.random.default_rng(0)
+    schema = Schema(("a", "b"), ("u",), ("glucose",), advances=(-1,))
+    states, controls = rng.standard_normal((300, 2)), rng.standard_normal((300, 1))
+    outcome = states.sum(axis=1, keepdims=True) - controls
+    transitions = Transitions.from_arrays(
+        states, controls, outcome, episodes=np.arange(300) // 10, schema=schema
+    )
+    model = tether.fit(transitions, trusted=lambda s, u: s.sum(1, keepdims=True) - u, memories=30, hidden=(8,),
+                       training=TrainingConfig(steps=20, evaluate_every=20))  # fmt: skip
+    assert model.frame.target == "next_state"
+    with pytest.raises(ValueError, match="target 'increment' must have outputs that each advance a state"):
+        tether.fit(transitions, trusted=lambda s, u: s[:, :1], target="increment")
+
+
+def test_settings_are_checked():
+    transitions = parked_car.drive(episodes=4, steps=10)
+    with pytest.raises(TypeError, match="settings must be fields of FitConfig; got memory"):
+        tether.fit(transitions, trusted=parked_car.unicycle, memory=3)
+    with pytest.raises(TypeError, match="`config` must come alone; got seed besides"):
+        tether.fit(transitions, trusted=parked_car.unicycle, config=SMALL, seed=3)
+    with pytest.raises(ValueError, match="`evidence` must be one of 'sampled', 'lipschitz'; got 'proved'"):
+        tether.fit(transitions, trusted=parked_car.unicycle, evidence="proved")
+    with pytest.raises(
+        ValueError, match="`domain` must contain the data and probes; got 0.0:1.0 for 'speed'"
+    ):
+        tether.fit(transitions, trusted=parked_car.unicycle, memories=5, domain={"speed": (0.0, 1.0)})
+    with pytest.raises(ValueError, match="at most the number of distinct inputs; got 5000 memories"):
+        tether.fit(transitions, trusted=parked_car.unicycle, memories=5000)
+
+
+def test_probes_of_other_columns_are_refused():
+    transitions = parked_car.drive(episodes=4, steps=10)
+    other = replace(parked_car.SCHEMA, controls=("speed", "steer"))
+    probes = Probes.from_arrays(np.zeros((5, 3)), np.zeros((5, 2)), schema=other)
+    with pytest.raises(ValueError, match="`probes` must have the inputs of the transitions"):
+        tether.fit(transitions, trusted=parked_car.unicycle, probes=probes)
