@@ -32,6 +32,7 @@ def on_circle(one: float, other: float) -> float:
 @example(-2e6 * PI)
 @example((2e6 + 1) * PI)
 @example(0.0)
+@example(float.fromhex("-0x1.d67418915c2c2p+10"))  # rounds to just below -π
 def test_wrapping_gives_the_same_direction_in_the_half_open_turn(angle: float) -> None:
     wrapped = float(wrap_angle(np.array([angle]))[0])
     assert -PI <= wrapped < PI

@@ -33,7 +33,7 @@ from tether.errors import CertificateError
 from tether.pipeline import FitConfig, resolve_target
 from tether.progress import console_reporter
 from tether.report.tables import certificate_lines, delta_grid, results_grid, rich_table
-from tether.runs import Comparison, RunFolder, compare, fit_methods, verdict
+from tether.runs import Comparison, RunFolder, compare, fit_methods, study_columns, verdict
 from tether.storage import load
 from tether.studies.demo import demo_config, run_demo
 from tether.training import TrainingConfig
@@ -287,9 +287,8 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _show(comparison: Comparison, report: Path) -> None:
-    extra = {"drift_at_rest": "drift at rest [m]"} if "drift_at_rest" in comparison.results[0] else {}
     console.print()
-    console.print(rich_table(results_grid(comparison.results, extra)))
+    console.print(rich_table(results_grid(comparison.results, study_columns(comparison.results))))
     console.print()
     console.print(rich_table(delta_grid(comparison.certificate.deltas, comparison.certificate.evidence)))
     for line in certificate_lines(comparison.certificate, comparison.cost):

@@ -246,7 +246,7 @@ def report_page(
     caption = "Validation data during training; squared distances in physical units, log scale."
     certificate = comparison.certificate
     everything = [
-        Section("Results", grids=[results_grid(comparison.results, _extra_columns(comparison.results))]),
+        Section("Results", grids=[results_grid(comparison.results, study_columns(comparison.results))]),
         *sections,
         Section(
             "Certificate",
@@ -274,8 +274,10 @@ def verdict(comparison: Comparison) -> str:
     return f"{run_name(run)}: {level}, on a domain that covers {coverage}."
 
 
-def _extra_columns(results: Sequence[dict[str, Any]]) -> dict[str, str]:
-    return {"drift_at_rest": "drift at rest [m]"} if any("drift_at_rest" in r for r in results) else {}
+def study_columns(results: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Headings of the columns that a study added to its results, by key."""
+    headings = {"drift_at_rest": "drift [m]", "drift_at_rest_max": "worst drift [m]"}
+    return {key: heading for key, heading in headings.items() if any(key in r for r in results)}
 
 
 def package_versions() -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,8 +17,8 @@ from tether.data import Array
 from tether.training import Evaluation
 
 # Okabe and Ito's palette; line styles repeat the distinction for print in grey.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
-STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
+_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0072B2", "#000000")
+_DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-", (0, (4, 4)))
 _STILL = 1e-6
 """Metres below which the logarithmic axis shows no motion; labels tell the number."""
 _RC = {
@@ -39,6 +40,20 @@ def _styled():
         yield
 
 
+def _line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed."""
+    styles, rivals = {}, iter(zip(_COLOURS, _DASHES, strict=True))
+    for name in names:
+        if name == "Trusted":
+            styles[name] = {"color": "#777777", "ls": "-", "lw": 1.0}
+        elif name.startswith("Constrained"):
+            styles[name] = {"color": "#0072B2", "ls": "-", "lw": 2.4}
+        else:
+            colour, dashes = next(rivals)
+            styles[name] = {"color": colour, "ls": dashes, "lw": 1.5}
+    return styles
+
+
 def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
     """The paper's metrics against gradient steps, one line per method, on validation data."""
     panels = {
@@ -50,11 +65,11 @@ def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
     with _styled():
         figure = Figure(figsize=(10, 2.9), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(1, len(panels))
+        axes, styles = figure.subplots(1, len(panels)), _line_styles(histories)
         for axis, (key, title) in zip(axes, panels.items(), strict=True):
-            for k, (name, history) in enumerate(histories.items()):
+            for name, history in histories.items():
                 values = [max(getattr(e, key), 1e-16) for e in history]
-                axis.plot([e.step for e in history], values, color=COLOURS[k], ls=STYLES[k], label=name)
+                axis.plot([e.step for e in history], values, label=name, **styles[name])
             axis.set(title=title, xlabel="gradient steps", yscale="log")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(histories))
     return figure
@@ -70,12 +85,12 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
         figure = Figure(figsize=(10, 4.1), layout="constrained")
         FigureCanvasAgg(figure)
         plane, time = figure.subplots(1, 2, width_ratios=[1, 1.25])
-        for k, (name, states) in enumerate(trajectories.items()):
-            style = {"color": COLOURS[k], "ls": STYLES[k], "label": name}
-            plane.plot(states[:, 0], states[:, 1], marker=".", ms=4, lw=1.2, **style)
+        for name, style in _line_styles(trajectories).items():
+            states = trajectories[name]
+            plane.plot(states[:, 0], states[:, 1], marker=".", ms=4, label=name, **style)
             drift = np.hypot(*(states[1:, :2] - states[0, :2]).T)
-            time.plot(np.arange(1, len(states)), np.maximum(drift, _STILL), lw=1.8, **style)
-            _label_end(time, len(drift), drift[-1], COLOURS[k])
+            time.plot(np.arange(1, len(states)), np.maximum(drift, _STILL), label=name, **style)
+            _label_end(time, len(drift), drift[-1], style["color"])
         plane.plot(0, 0, marker="+", ms=12, mew=2, color="black", zorder=5)
         plane.annotate("start", (0, 0), textcoords="offset points", xytext=(6, 6))
         plane.set(title="Predicted path of a parked car", xlabel="x [m]", ylabel="y [m]")

@@ -25,13 +25,17 @@ def results_grid(runs: Sequence[dict[str, Any]], extra: dict[str, str] | None = 
     """The paper's metrics, one row per run; `extra` adds columns of a study, key to heading."""
     columns = {
         "approximation_loss_D": "error on D",
-        "constraint_loss_D_mean": "to M on D, mean",
-        "constraint_loss_omega_mean": "to M on Ω, mean",
-        "constraint_loss_omega_max": "to M on Ω, max",
+        "constraint_loss_D_mean": "to M on D",
+        "constraint_loss_omega_mean": "to M on Ω",
+        "constraint_loss_omega_max": "worst on Ω",
         **(extra or {}),
     }
     rows = [(run_name(run), *(number(run.get(key)) for key in columns)) for run in runs]
-    return Grid("Held-out data, squared errors in physical units", ("method", *columns.values()), tuple(rows))
+    return Grid(
+        "Held-out data; squared errors and squared distances to the trusted model M, physical units",
+        ("method", *columns.values()),
+        tuple(rows),
+    )
 
 
 def run_name(run: dict[str, Any]) -> str:

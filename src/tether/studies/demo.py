@@ -27,6 +27,7 @@ from tether.studies import parked_car
 from tether.training import TrainingConfig
 
 STEPS_AT_REST = 20
+POSES = 200
 
 METHODS: tuple[Method, ...] = (
     VANILLA,
@@ -63,9 +64,10 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
     )
     trajectories = drift_at_rest(comparison)
     for result in comparison.results:
-        path = trajectories[run_name(result)]
-        result["drift_at_rest"] = float(np.hypot(*(path[-1, :2] - path[0, :2])))
-    figure = drift_figure(trajectories)
+        paths = trajectories[run_name(result)]
+        drift = np.hypot(*(paths[-1, :, :2] - paths[0, :, :2]).T)
+        result["drift_at_rest"], result["drift_at_rest_max"] = float(drift[0]), float(drift.max())
+    figure = drift_figure({name: paths[:, 0] for name, paths in trajectories.items()})
     write_bytes(folder.path / "drift.png", as_png(figure))
     caption = (
         f"A car parked at the origin, with zero speed and yaw rate for {STEPS_AT_REST} steps of 0.1 s, "
@@ -76,11 +78,14 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
 
 
 def drift_at_rest(comparison: Comparison) -> dict[str, Array]:
-    """(T + 1, 3) poses by method, from the origin, with zero input."""
-    start, controls = np.zeros((1, 3)), np.zeros((STEPS_AT_REST, 1, 2))
+    """(T + 1, 1 + POSES, 3) poses by method, with zero input, from the origin and from other places."""
+    rng = np.random.default_rng(comparison.config.seed)
+    reach = [parked_car.HALF_WIDTH, parked_car.HALF_WIDTH, np.pi]
+    start = np.concatenate([np.zeros((1, 3)), rng.uniform(-1, 1, (POSES, 3)) * reach])
+    controls = np.zeros((STEPS_AT_REST, len(start), 2))
     steps = [parked_car.unicycle, *(run.model.predict for run in comparison.runs)]
     names = [run_name(result) for result in comparison.results]
     return {
-        name: rollout(step, parked_car.SCHEMA, start, controls)[:, 0]  # type: ignore[arg-type]
+        name: rollout(step, parked_car.SCHEMA, start, controls)  # type: ignore[arg-type]
         for name, step in zip(names, steps, strict=True)
     }
