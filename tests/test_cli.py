@@ -153,7 +153,7 @@ def test_the_certificate_of_a_run_is_no_guarantee_when_sampled(finished: Path) -
     assert certificate["evidence"] == "sampled"
     assert [delta["unit"] for delta in certificate["deltas"]] == ["m", "m/s"]
     assert certificate["approximation_cost"]["sharp_holds"] == 1.0
-    assert "an estimate, not a guarantee" in (finished / "stdout.txt").read_text().replace("\n", " ")
+    assert "an estimate, not a guarantee" in " ".join((finished / "stdout.txt").read_text().split())
 
 
 def test_the_report_holds_the_command(finished: Path) -> None:

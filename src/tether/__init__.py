@@ -11,7 +11,7 @@ from tether.adapters.callables import load_trusted
 from tether.adapters.files import read_probes, read_transitions
 from tether.certificate import Certificate, certify
 from tether.constrained import ConstrainedModel, Prediction, mlp
-from tether.data import Emphasis, Probes, Schema, Transitions, make_schema
+from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
 from tether.errors import CertificateError, StorageError, TrustedModelError
 from tether.memories import GrowingNeuralGas, Memories, fit_memories
 from tether.pipeline import FitConfig, fit
@@ -31,6 +31,7 @@ __all__ = [
     "Emphasis",
     "FitConfig",
     "GrowingNeuralGas",
+    "Jitter",
     "Memories",
     "Prediction",
     "Probes",

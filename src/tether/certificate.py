@@ -205,7 +205,8 @@ def _recheck(model: ConstrainedModel, trusted: TrustedModel, per_cell: int, seed
     cell = np.repeat(np.arange(len(model.cells)), per_cell)
     lower, upper, delta = (v[cell] for v in (model.bounds.lower, model.bounds.upper, model.bounds.delta))
     farthest = np.maximum(values - lower, upper - values)
-    ratio = farthest / np.maximum(delta, np.finfo(np.float64).tiny)
+    # Finite even where delta is zero, because JSON has no word for infinity.
+    ratio = np.minimum(farthest / np.maximum(delta, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
     outside = ((values < lower) | (values > upper)).any(axis=1)
     return Recheck(len(flat), float(ratio.max()), float(outside.mean()))
 

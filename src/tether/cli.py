@@ -28,7 +28,7 @@ from tether.adapters.files import read_probes, read_transitions
 from tether.atomic import write_json, write_text
 from tether.certificate import Certificate, certify, output_deltas
 from tether.constrained import ConstrainedModel, LearnedModel, Prediction
-from tether.data import Box, Probes, Transitions
+from tether.data import Box, Jitter, Probes, Transitions
 from tether.errors import CertificateError
 from tether.pipeline import FitConfig, resolve_target
 from tether.progress import console_reporter
@@ -45,7 +45,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Learn dynamics models that stay within a bounded distance of a model you trust.",
 )
-console = Console()
+# Wide where nobody watches: a table in a log should not wrap.
+console = Console(width=None if sys.stdout.isatty() else 110)
 errors = Console(stderr=True)
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
@@ -365,16 +366,16 @@ def _box(option: str, text: str) -> Box:
     return box
 
 
-def _probes(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes:
+def _probes(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:
     if Path(spec).suffix.lower() in (".csv", ".npz", ".parquet"):
         return read_probes(Path(spec), transitions.schema)
     box = _box("probes", spec)
     if not box:
         raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{spec}'.")
     if set(box) == {"jitter"} and isinstance(box["jitter"], float):
-        return Probes.from_jitter(transitions, spread=box["jitter"], count=count, seed=seed)
-    count = len(transitions) if count is None else count
-    return Probes.from_box(box, count=count, like=transitions, seed=seed)
+        return Jitter(box["jitter"], count)
+    rows = len(transitions) if count is None else count
+    return Probes.from_box(box, count=rows, like=transitions, seed=seed)
 
 
 def _prediction_csv(prediction: Prediction, model: LearnedModel) -> str:

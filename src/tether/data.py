@@ -172,6 +172,9 @@ def make_schema(
         bare = [label.removeprefix("next_").removesuffix("_next") for label in labels]
         advances = tuple(states.index(name) if name in states else -1 for name in bare)
     named = tuple(states[a] if a >= 0 else label for a, label in zip(advances, labels, strict=True))
+    unknown = sorted(set(units or {}) - {*states, *controls, *named})
+    if unknown:
+        raise ValueError(f"`units` must name columns of the data; got {', '.join(unknown)}.")
     return Schema(states, tuple(controls), named, dict(units or {}), tuple(angles), advances)
 
 
@@ -305,6 +308,17 @@ class Emphasis:
 
     box: Box
     share: float
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """Probes to be made from the training data once that is known; see :meth:`Probes.from_jitter`.
+
+    Jittering all data instead would put near-copies of test inputs among the training probes.
+    """
+
+    spread: float = 0.1
+    count: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from tether.constrained import (
     UnconstrainedModel,
     mlp,
 )
-from tether.data import Array, Box, Probes, Scaling, Split, Target, Transitions, fit_scaling
+from tether.data import Array, Box, Jitter, Probes, Scaling, Split, Target, Transitions, fit_scaling
 from tether.memories import fit_memories
 from tether.progress import Reporter, silent
 from tether.ranges import Evidence, SamplingConfig
@@ -68,6 +68,8 @@ class FitConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"`seed` must be at least 0; got {self.seed}.")
         if self.memories < 1:
             raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
         if not 0 < self.coverage <= 1:
@@ -179,7 +181,7 @@ def prepare(
     transitions: Transitions,
     *,
     trusted: TrustedModel | Function,
-    probes: Probes | None = None,
+    probes: Probes | Jitter = Jitter(),
     config: FitConfig = FitConfig(),
     reporter: Reporter = silent,
 ) -> Problem:
@@ -187,8 +189,8 @@ def prepare(
     trusted = as_trusted(trusted)
     resolve_target(config.target, transitions)  # raises before M is asked anything
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
-    if probes is None:
-        probes = Probes.from_jitter(split.train, seed=config.seed)
+    if isinstance(probes, Jitter):
+        probes = Probes.from_jitter(split.train, spread=probes.spread, count=probes.count, seed=config.seed)
     if probes.schema.inputs != transitions.schema.inputs:
         raise ValueError(
             f"`probes` must have the inputs of the transitions ({', '.join(transitions.schema.inputs)}); "
@@ -297,7 +299,7 @@ def fit(
     transitions: Transitions,
     *,
     trusted: TrustedModel | Function,
-    probes: Probes | None = None,
+    probes: Probes | Jitter = Jitter(),
     network: nn.Module | None = None,
     reporter: Reporter = silent,
     config: FitConfig | None = None,
@@ -308,7 +310,7 @@ def fit(
     Args:
         transitions: D.
         trusted: M, any callable ``(states, controls) -> next states``.
-        probes: Ω; by default the data, jittered.
+        probes: Ω; by default the training data, jittered.
         network: a module from features to outputs, instead of an MLP.
         reporter: opens progress displays; see :func:`tether.console_reporter`.
         config: all settings at once.

@@ -19,7 +19,7 @@ from typing import Any
 from tether.atomic import write_json, write_text
 from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify
 from tether.constrained import ConstrainedModel, UnconstrainedModel
-from tether.data import Probes, Transitions
+from tether.data import Jitter, Probes, Transitions
 from tether.pipeline import (
     CONSTRAINED,
     VANILLA,
@@ -166,7 +166,7 @@ def compare(
     transitions: Transitions,
     *,
     trusted: TrustedModel | Function,
-    probes: Probes | None,
+    probes: Probes | Jitter,
     methods: Sequence[Method],
     config: FitConfig,
     folder: RunFolder,
@@ -177,7 +177,7 @@ def compare(
     Args:
         transitions: D.
         trusted: M.
-        probes: Ω, or None for jittered data.
+        probes: Ω.
         methods: what to train; one must be tethered and one not.
         config: settings shared by all.
         folder: where checkpoints and metrics go.
@@ -191,7 +191,7 @@ def compare(
 def _compare(
     transitions: Transitions,
     trusted: TrustedModel | Function,
-    probes: Probes | None,
+    probes: Probes | Jitter,
     methods: Sequence[Method],
     config: FitConfig,
     folder: RunFolder,
@@ -222,6 +222,9 @@ def _compare(
     certificate = certify(
         model, problem.trusted, transitions=test, probes=problem.probe_sets[2], seed=config.seed + 1
     )
+    for result in results:
+        if "evidence_level" in result:
+            result["attack_max_ratio"] = certificate.recheck.max_ratio
     cost = approximation_cost(model, bare, test)
     return Comparison(problem, tether, config, tuple(runs), tuple(results), certificate, cost)
 

@@ -386,7 +386,8 @@ def _squared(difference: Tensor, scale: Tensor) -> Tensor:
 
 def _run_digest(model: LearnedModel, config: TrainingConfig, parts: list[Examples]) -> str:
     """Identifies a run: a checkpoint of another one must not be resumed."""
-    digest = hashlib.sha256(json.dumps(asdict(config), sort_keys=True).encode())
+    settings = {key: value for key, value in asdict(config).items() if key != "checkpoint_seconds"}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(repr([(n, tuple(p.shape)) for n, p in model.network.named_parameters()]).encode())
     for part in parts:
         for values in (part.inputs, part.trusted, part.target):

@@ -14,7 +14,7 @@ def make_cells(dimensions, count, seed, radius=None, scale=None):
     scale = rng.uniform(1e-3, 1e3, dimensions) if scale is None else scale
     limit = np.full(dimensions, 2.5) * scale
     radius = radius or 0.8 * np.sqrt(dimensions)
-    memories = np.clip(memories, -2.4, 2.4)
+    memories = 2.4 * np.tanh(memories)  # inside the box, and no two alike
     return Cells(memories, np.empty((0, 2), np.int64), scale, radius, -limit, limit)
 
 

@@ -43,8 +43,8 @@ def read_transitions(
         independent_rows: every row is an episode of its own; needs `next_states`.
     """
     table = read_table(source)
-    schema = make_schema(states, controls, next_states, units=units, angles=angles)
     now = _matrix(table, states), _matrix(table, controls)
+    schema = make_schema(states, controls, next_states, units=units, angles=angles)
     ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))
     if next_states is not None:
         ids = np.arange(len(now[0])) if independent_rows else ids

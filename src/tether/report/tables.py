@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -80,9 +81,9 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
 
 def rich_table(grid: Grid) -> Table:
     """For a terminal."""
-    table = Table(title=grid.title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(title=grid.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for k, heading in enumerate(grid.header):
-        table.add_column(escape(heading), justify="left" if k == 0 else "right")
+        table.add_column(escape(heading), justify="left" if k == 0 else "right", no_wrap=k == 0)
     for row in grid.rows:
         table.add_row(*(escape(cell) for cell in row))
     return table
