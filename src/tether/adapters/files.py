@@ -43,8 +43,10 @@ def read_transitions(
         independent_rows: every row is an episode of its own; needs `next_states`.
     """
     table = read_table(source)
-    now = _matrix(table, states), _matrix(table, controls)
+    for name in (*states, *controls, *(next_states or ())):
+        _column(table, name)
     schema = make_schema(states, controls, next_states, units=units, angles=angles)
+    now = _matrix(table, states), _matrix(table, controls)
     ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))
     if next_states is not None:
         ids = np.arange(len(now[0])) if independent_rows else ids
