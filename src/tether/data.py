@@ -172,10 +172,11 @@ def make_schema(
         bare = [label.removeprefix("next_").removesuffix("_next") for label in labels]
         advances = tuple(states.index(name) if name in states else -1 for name in bare)
     named = tuple(states[a] if a >= 0 else label for a, label in zip(advances, labels, strict=True))
-    unknown = sorted(set(units or {}) - {*states, *controls, *named})
+    schema = Schema(states, tuple(controls), named, dict(units or {}), tuple(angles), advances)
+    unknown = sorted(set(schema.units) - {*schema.inputs, *named})
     if unknown:
         raise ValueError(f"`units` must name columns of the data; got {', '.join(unknown)}.")
-    return Schema(states, tuple(controls), named, dict(units or {}), tuple(angles), advances)
+    return schema
 
 
 @dataclass(frozen=True, eq=False)
