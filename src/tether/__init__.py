@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from tether.adapters.callables import load_trusted
 from tether.adapters.files import read_probes, read_transitions
+from tether.attack import Attack, attack
 from tether.certificate import Certificate, certify
 from tether.constrained import ConstrainedModel, Prediction, mlp
 from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
@@ -25,6 +26,7 @@ from tether.trusted import TrustedModel
 __version__ = version("tether")
 
 __all__ = [
+    "Attack",
     "Certificate",
     "CertificateError",
     "ConstrainedModel",
@@ -42,6 +44,7 @@ __all__ = [
     "Transitions",
     "TrustedModel",
     "TrustedModelError",
+    "attack",
     "certify",
     "console_reporter",
     "fit",

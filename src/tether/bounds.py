@@ -1,17 +1,24 @@
-"""Bounds (the paper's C_{M,δ}): per cell, the limits that the output must respect.
+"""Bounds (the paper's C_{M,δ}): the limits that the output must respect, cell by cell.
 
-The `interval` tether: constants ``lower <= upper``, the range of M seen over the cell. With a sound
+`interval` (the paper): constants ``lower <= upper`` per cell, the range of M seen over it. With a sound
 outer range ``[L, U]`` of M over the coverage, every output inside the bounds is within
 ``delta = max(upper - L, U - lower)`` of M (paper, Lemma 4, with the range instead of the constant).
+Linear in the size of a cell.
+
+`affine` (ours): a first-order model of M per cell, ``A(s) = center + jacobian (s - memory)``, and a
+half-width h. Outputs stay in ``A(s) ± h``; with a remainder ``e >= |M - A|``, ``delta = h + e``. The
+remainder is quadratic in the size of a cell, zero where M is affine, and M is not needed at run time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tether.cells import Cells
+from tether.cells import Cells, Location
 from tether.data import Array, Schema, Target
 from tether.errors import CertificateError
 from tether.progress import Reporter, silent
@@ -20,22 +27,53 @@ from tether.ranges import (
     Range,
     SamplingConfig,
     lipschitz_range,
+    proved_range,
     reach_per_radius,
     sampled_range,
 )
+from tether.remainders import Expansion, Remainder, expand
 from tether.trusted import TrustedModel
+
+EVIDENCE_MARGIN = 1.1
+"""How much wider than the deviations seen in the data an affine or direct tether is."""
+PINNED_REACH = 0.05
+"""Scaled distance from what all probes agree on at which an affine tether is fully open."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class Limits:
+    """What the bounds say about rows of inputs, in the units of the target; (N, P) each.
+
+    Attributes:
+        lower: smallest output allowed.
+        upper: largest.
+        anchor: what the network's output is added to: A(s) for an affine tether, M(s) for a direct one.
+        delta: distance to M of every output allowed.
+    """
+
+    lower: Array
+    upper: Array
+    anchor: Array
+    delta: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labelled data: (N, D) physical inputs and (N, P) observed targets."""
+
+    inputs: Array
+    targets: Array
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalBounds:
     """Interval bounds of each cell, in the units of the target.
 
     Attributes:
         lower: (K, P) smallest output allowed.
         upper: (K, P) largest output allowed.
         delta: (K, P) distance to M; what it is worth depends on `evidence`.
-        evidence: `sampled`: delta is an estimate from below; `lipschitz`: delta holds if the
-            constants do.
+        evidence: how delta is known.
         lemma: (P,) Lemma 4's bound, Lipschitz constant times the diameter of a coverage region, or
             None where no constant is known.
     """
@@ -44,10 +82,67 @@ class Bounds:
     upper: Array
     delta: Array
     evidence: Evidence
-    lemma: Array | None
+    lemma: Array | None = None
+    kind: ClassVar[Literal["interval"]] = "interval"
+
+    def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
+        """Limits at physical inputs (N, D)."""
+        cell = location.cell
+        return Limits(self.lower[cell], self.upper[cell], np.zeros_like(self.lower[cell]), self.delta[cell])
 
 
-def bound_cells(
+@dataclass(frozen=True, eq=False)
+class AffineBounds:
+    """Affine bounds of each cell, in the units of the target.
+
+    Attributes:
+        expansion: A and its remainder.
+        half_width: (K, P) how far an output may be from A.
+        evidence: how the remainder is known.
+        pinned: (D,) the value on which all probes agree, for inputs where they do (a parked car: speed 0,
+            yaw rate 0), and NaN for the rest. There M is followed exactly; the room opens to the full
+            half-width within a small distance.
+    """
+
+    expansion: Expansion
+    half_width: Array
+    evidence: Evidence
+    pinned: Array
+    kind: ClassVar[Literal["affine"]] = "affine"
+
+    @property
+    def lemma(self) -> None:
+        """Lemma 4 speaks of constant bounds only."""
+        return
+
+    @property
+    def delta(self) -> Array:
+        """(K, P) distance to M at the rim of each coverage region, where it is largest."""
+        remainder = self.expansion.remainder
+        return self.half_width + remainder.slopes[:, -1] * remainder.radii[-1] + remainder.offset
+
+    def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
+        """Limits at physical inputs (N, D); delta shrinks towards the memory."""
+        cell = location.cell
+        anchor = self.expansion.evaluate(cells, inputs, cell)
+        width = self.half_width[cell] * self.opening(cells, inputs)[:, None]
+        distance = location.distance + (cells.outer_radius - cells.radius)
+        delta = width + self.expansion.remainder.at(cell, distance)
+        return Limits(anchor - width, anchor + width, anchor, delta)
+
+    def opening(self, cells: Cells, inputs: Array) -> Array:
+        """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away."""
+        columns = ~np.isnan(self.pinned)
+        if not columns.any():
+            return np.ones(len(inputs))
+        away = (inputs[:, columns] - self.pinned[columns]) / cells.scale[columns]
+        return np.minimum(np.abs(away).max(axis=1) / PINNED_REACH, 1.0)
+
+
+Bounds = IntervalBounds | AffineBounds
+
+
+def bound_by_intervals(
     cells: Cells,
     trusted: TrustedModel,
     schema: Schema,
@@ -57,7 +152,7 @@ def bound_cells(
     evidence: Evidence = "sampled",
     sampling: SamplingConfig = SamplingConfig(),
     reporter: Reporter = silent,
-) -> Bounds:
+) -> IntervalBounds:
     """Interval bounds of every cell.
 
     Args:
@@ -74,33 +169,92 @@ def bound_cells(
     outer = inner
     if evidence == "lipschitz":
         outer = lipschitz_range(cells, trusted, schema, target)
-        _check_contained(inner, outer, schema)
+    elif evidence == "proved":
+        outer = proved_range(cells, trusted, schema, target)
+    _check_contained(inner, outer, schema, evidence)
     gap = np.maximum(inner.upper - outer.lower, outer.upper - inner.lower)
     constants = trusted.lipschitz_constants(schema, target)
     lemma = None if constants is None else 2 * cells.outer_radius * reach_per_radius(constants, cells.scale)
-    delta = gap + _output_rounding(inner, cells, schema, target)
-    return Bounds(inner.lower, inner.upper, delta, evidence, lemma)
+    size = np.maximum(np.abs(inner.lower), np.abs(inner.upper))
+    delta = gap + output_rounding(size, cells, schema, target)
+    return IntervalBounds(inner.lower, inner.upper, delta, evidence, lemma)
 
 
-def _check_contained(inner: Range, outer: Range, schema: Schema) -> None:
-    """A value of M outside its Lipschitz range refutes the constants."""
+def bound_by_expansions(
+    cells: Cells,
+    trusted: TrustedModel,
+    schema: Schema,
+    target: Target,
+    *,
+    labels: Labels,
+    pinned: Array,
+    evidence: Evidence = "proved",
+    sampling: SamplingConfig = SamplingConfig(),
+) -> AffineBounds:
+    """Affine bounds of every cell, as wide as the labelled data ask for.
+
+    Args:
+        cells: the cells.
+        trusted: M.
+        schema: what the columns mean.
+        target: whether next states or increments are bounded.
+        labels: labelled training data.
+        pinned: (D,) as in :class:`AffineBounds`.
+        evidence: how the remainder is known.
+        sampling: how many points a sampled remainder rests on.
+    """
+    expansion = expand(cells, trusted, schema, target, evidence=evidence, sampling=sampling)
+    cell = cells.locate(labels.inputs).cell
+    deviation = np.abs(labels.targets - expansion.evaluate(cells, labels.inputs, cell))
+    half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
+    size = np.abs(expansion.center) + np.abs(expansion.jacobian) @ (cells.radius * cells.scale) + half_width
+    rounding = output_rounding(size, cells, schema, target)
+    remainder = expansion.remainder
+    padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
+    padded = Expansion(expansion.center, expansion.jacobian, padded)
+    return AffineBounds(padded, half_width, evidence, pinned)
+
+
+def pooled_deviation(cells: Cells, cell: NDArray[np.int64], deviation: Array) -> Array:
+    """(K, P) largest deviation seen in each cell and its neighbours in the gas's graph.
+
+    A cell without labelled data of its own gets 0, whatever its neighbours saw: where nothing was
+    observed, M is followed exactly.
+    """
+    own = np.zeros((len(cells), deviation.shape[1]))
+    np.maximum.at(own, cell, deviation)
+    pooled = own.copy()
+    for one, other in (cells.edges.T, cells.edges.T[::-1]):
+        np.maximum.at(pooled, one, own[other])
+    labelled = np.bincount(cell, minlength=len(cells)) > 0
+    return np.where(labelled[:, None], pooled, 0.0)
+
+
+def output_rounding(size: Array, cells: Cells, schema: Schema, target: Target) -> Array:
+    """(K, P): rounding of ``state + increment``, of A and of M's own float64 evaluation.
+
+    `size` (K, P) bounds the target's magnitude. The factor allows for the D products of A(s) and for
+    M to err by some dozens of units in the last place of what it adds up.
+    """
+    eps = np.finfo(np.float64).eps
+    dx = len(schema.states)
+    extent = np.maximum(np.abs(cells.box_lower), np.abs(cells.box_upper))[None, :dx]
+    size = size + schema.base(extent)
+    # Unwrapping an angle passes through numbers of a few turns.
+    return (32 + 4 * len(schema.inputs)) * eps * (size + 4 * np.pi * schema.output_angles)
+
+
+def _check_contained(inner: Range, outer: Range, schema: Schema, evidence: Evidence) -> None:
+    """A value of M outside its outer range refutes what that range rests on."""
     excess = np.maximum(outer.lower - inner.lower, inner.upper - outer.upper)
     if (excess > 0).any():
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        raise CertificateError(
-            f"`lipschitz` must bound the trusted model's change; in cell {cell} output "
-            f"'{schema.outputs[output]}' was seen {excess[cell, output]:.3g} beyond what it allows. "
+        remedy = (
             "Give a larger constant, or use evidence `sampled`."
+            if evidence == "lipschitz"
+            else "This is a defect of Tether: please report it."
         )
-
-
-def _output_rounding(inner: Range, cells: Cells, schema: Schema, target: Target) -> Array:
-    """(K, P) or (P,): rounding of ``state + increment`` and of the subtractions above, in float64."""
-    eps = np.finfo(np.float64).eps
-    size = np.maximum(np.abs(inner.lower), np.abs(inner.upper))
-    if target == "increment":
-        dx = len(schema.states)
-        extent = np.maximum(np.abs(cells.box_lower), np.abs(cells.box_upper))[None, :dx]
-        size = size + schema.base(extent)
-    # Unwrapping an angle passes through numbers of a few turns.
-    return 8 * eps * (size + 4 * np.pi * schema.output_angles)
+        raise CertificateError(
+            f"`{evidence}` must bound the trusted model's change; in cell {cell} output "
+            f"'{schema.outputs[output]}' was seen {excess[cell, output]:.3g} beyond what it allows. {remedy}"
+        )

@@ -8,7 +8,7 @@ claimed is claimed on the union of the coverage regions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -156,6 +156,32 @@ def build_cells(
             )
         lower[column], upper[column] = max(lower[column], low), min(upper[column], high)
     return Cells(memories.nodes, memories.edges, scale, radius, lower, upper)
+
+
+def pin_memories(memories: Memories, probes: Array, pinned: Array) -> Memories:
+    """Memories whose cells hold probes, moved to where all probes agree.
+
+    Around such a memory a first-order model of M is exact along what the probes share: a parked car
+    does not move, whichever way it faces.
+
+    Args:
+        memories: nodes in scaled coordinates.
+        probes: (N, D) in scaled coordinates.
+        pinned: (D,) scaled value on which all probes agree, NaN where they do not.
+    """
+    columns = ~np.isnan(pinned)
+    if not columns.any():
+        return memories
+    nodes = memories.nodes.copy()
+    # Moving some memories may give probes to others, which then move too; a few rounds settle it.
+    for _ in range(4):
+        holders = np.unique(NearestIndex(nodes).query(probes).cell)
+        moved = nodes.copy()
+        moved[np.ix_(holders, columns)] = pinned[columns]
+        if len(np.unique(moved, axis=0)) < len(moved) or np.array_equal(moved, nodes):
+            break
+        nodes = moved
+    return replace(memories, nodes=nodes)
 
 
 class _Geometry(NamedTuple):

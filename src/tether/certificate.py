@@ -19,6 +19,10 @@ from tether.errors import CertificateError
 from tether.trusted import TrustedModel, as_trusted, check_trusted
 
 _MEANING = {
+    "proved": (
+        "PROVED: for any weights, every prediction in the domain is within delta of the trusted model. "
+        "Established by outward-rounded interval arithmetic on the trusted model's own code."
+    ),
     "sampled": (
         "ESTIMATE, not a guarantee: delta is the range of the trusted model seen at sampled points of each "
         "cell, a lower bound on the true distance."
@@ -147,11 +151,11 @@ def certify(
         )
     trusted = as_trusted(trusted)
     check_trusted(trusted, model.cells.centers, model.schema)
-    recheck = _recheck(model, trusted, points_per_cell, seed)
+    fresh = recheck(model, trusted, points_per_cell=points_per_cell, seed=seed)
     evidence = model.bounds.evidence
-    if evidence != "sampled" and recheck.max_ratio > 1:
+    if evidence != "sampled" and fresh.max_ratio > 1:
         raise CertificateError(
-            f"the claim must hold at every point; a fresh point reached {recheck.max_ratio:.6g} times delta. "
+            f"the claim must hold at every point; a fresh point reached {fresh.max_ratio:.6g} times delta. "
             "The trusted model or its Lipschitz constants are not those the bounds were built with."
         )
     coverage = [None if part is None else _coverage(model, part.inputs) for part in (transitions, probes)]
@@ -164,7 +168,7 @@ def certify(
         deltas=output_deltas(model),
         domain=Domain(model.cells.radius, dict(zip(names, limits, strict=True)), coverage[0], coverage[1]),
         assumptions=_assumptions(model),
-        recheck=recheck,
+        recheck=fresh,
         trusted_name=trusted.name,
         trusted_source_sha256=trusted.source_digest,
     )
@@ -197,13 +201,16 @@ def approximation_cost(
     )
 
 
-def _recheck(model: ConstrainedModel, trusted: TrustedModel, per_cell: int, seed: int) -> Recheck:
+def recheck(
+    model: ConstrainedModel, trusted: TrustedModel, *, points_per_cell: int = 16, seed: int = 1
+) -> Recheck:
+    """M at fresh points inside every cell, against the bounds and delta there."""
     rng = np.random.default_rng([seed, 0x7E7])
-    points = CellSampler(model.cells).sample(per_cell, rng=rng, thin=2)
+    points = CellSampler(model.cells).sample(points_per_cell, rng=rng, thin=2)
     flat = points.reshape(-1, points.shape[2])
     values = trusted.target(flat, model.schema, model.frame.target)
-    cell = np.repeat(np.arange(len(model.cells)), per_cell)
-    lower, upper, delta = (v[cell] for v in (model.bounds.lower, model.bounds.upper, model.bounds.delta))
+    limits = model.limits(flat, model.cells.locate(flat))
+    lower, upper, delta = limits.lower, limits.upper, limits.delta
     farthest = np.maximum(values - lower, upper - values)
     # Finite even where delta is zero, because JSON has no word for infinity.
     ratio = np.minimum(farthest / np.maximum(delta, np.finfo(np.float64).tiny), np.finfo(np.float64).max)

@@ -26,6 +26,7 @@ from tether import __version__
 from tether.adapters.callables import load_trusted
 from tether.adapters.files import read_probes, read_transitions
 from tether.atomic import write_json, write_text
+from tether.attack import attack
 from tether.certificate import Certificate, certify, output_deltas
 from tether.constrained import ConstrainedModel, LearnedModel, Prediction
 from tether.data import Box, Jitter, Probes, Transitions
@@ -89,7 +90,7 @@ def fit(
         int | None, typer.Option(help="Probes to draw; by default as many as data.")
     ] = None,
     memories: int = 1000,
-    bounds: Annotated[Literal["interval"], typer.Option(help="Kind of tether.")] = "interval",
+    bounds: Annotated[Literal["interval", "affine"], typer.Option(help="Kind of tether.")] = "interval",
     evidence: Annotated[
         Literal["sampled", "lipschitz"], typer.Option(help="How delta is known.")
     ] = "sampled",
@@ -120,7 +121,6 @@ def fit(
     ] = False,
 ) -> None:
     """Learn a constrained model from logged transitions and a trusted model."""
-    del bounds  # one kind so far; named so that commands keep their meaning when there are more
     transitions = read_transitions(
         data,
         states=_names(states),
@@ -134,6 +134,7 @@ def fit(
     model = load_trusted(trusted)
     config = FitConfig(
         memories=memories,
+        bounds=bounds,
         target=None if target == "auto" else target,
         evidence=evidence,
         operator=operator,
@@ -218,6 +219,32 @@ def certify_command(
         raise typer.Exit(1)
 
 
+@app.command(name="attack")
+def attack_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    evaluations: Annotated[int, typer.Option(help="Inputs to try.")] = 1_000_000,
+    seed: int = 0,
+) -> None:
+    """Search for a counter-example to a model's certificate."""
+    learned = load(_model_file(model))
+    if not isinstance(learned, ConstrainedModel):
+        raise ValueError(f"`{model}` must be a constrained model; this one has no certificate to attack.")
+    with console_reporter(console)("Attack") as progress:
+        found = attack(learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress)
+    unit = learned.schema.unit(found.output)
+    console.print(
+        f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
+        f"reach is {found.distance:.6g} {unit} in '{found.output}', {found.max_ratio:.6f} of the "
+        f"{found.delta:.6g} {unit} claimed there (evidence level {learned.bounds.evidence}).",
+        highlight=False,
+    )
+    if found.broken:
+        place = ", ".join(f"{name}={value!r}" for name, value in found.inputs.items())
+        console.print(f"COUNTER-EXAMPLE at {place}", style="bold red", highlight=False)
+        raise typer.Exit(1)
+
+
 @app.command()
 def info(model: ModelPath) -> None:
     """What a model file holds."""
@@ -233,7 +260,7 @@ def info(model: ModelPath) -> None:
     }
     if isinstance(learned, ConstrainedModel):
         rows |= {
-            "tether": f"interval, {len(learned.cells)} memories, {learned.operator}",
+            "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
             "evidence": learned.bounds.evidence,
             "coverage radius": f"{learned.cells.radius:.4g} (scaled)",
         }

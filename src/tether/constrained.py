@@ -18,8 +18,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from tether.bounds import Bounds
-from tether.cells import Cells
+from tether.bounds import AffineBounds, Bounds, IntervalBounds, Limits
+from tether.cells import Cells, Location
 from tether.data import Array, Scaling, Schema, Target, check_matrix
 from tether.nearest import nearest_torch
 from tether.trusted import TrustedModel
@@ -159,21 +159,27 @@ class LearnedModel(nn.Module, ABC):
         features = torch.from_numpy(self.frame.features(inputs)).to(parameter.device, parameter.dtype)
         return self.network(features).double()
 
-    def decode(self, raw: Tensor) -> Tensor:
-        """Raw output (N, P) in the units of the target."""
+    @property
+    @abstractmethod
+    def operator(self) -> Operator | None:
+        """How outputs are kept in their limits; None: they are not."""
+
+    @abstractmethod
+    def locate(self, inputs: Array) -> Location:
+        """Cell and domain membership of physical inputs (N, D)."""
+
+    @abstractmethod
+    def limits(self, inputs: Array, location: Location) -> Limits:
+        """Bounds on the target at physical inputs (N, D)."""
+
+    def respond(self, raw: Tensor, lower: Tensor, upper: Tensor, anchor: Tensor) -> Tensor:
+        """Target (N, P) from raw output and the limits (N, P); inside them whatever `raw` is, NaN apart."""
+        if self.operator == "sigmoid":
+            return constrain(raw, lower, upper, "sigmoid")
         scaling = self.frame.outputs
-        center, scale = (
-            torch.from_numpy(v).to(raw.device, raw.dtype) for v in (scaling.center, scaling.scale)
-        )
-        return center + scale * raw
-
-    @abstractmethod
-    def respond(self, raw: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
-        """Target (N, P) from raw output and the bounds (N, P) of each row."""
-
-    @abstractmethod
-    def limits(self, inputs: Array) -> Limits:
-        """Bounds on the target and domain membership at physical inputs (N, D)."""
+        center, scale = (torch.from_numpy(v).to(raw.device) for v in (scaling.center, scaling.scale))
+        values = anchor + center + scale * raw
+        return values if self.operator is None else constrain(values, lower, upper, self.operator)
 
     @overload
     def predict(
@@ -231,10 +237,11 @@ class LearnedModel(nn.Module, ABC):
 
     @torch.no_grad()
     def _predict(self, inputs: Array) -> Prediction:
-        limits = self.limits(inputs)
+        location = self.locate(inputs)
+        limits = self.limits(inputs, location)
         raw = self.raw(inputs)
-        lower, upper = (torch.from_numpy(v).to(raw.device) for v in (limits.lower, limits.upper))
-        target = self.respond(raw, lower, upper).cpu().numpy()
+        parts = (torch.from_numpy(v).to(raw.device) for v in (limits.lower, limits.upper, limits.anchor))
+        target = self.respond(raw, *parts).cpu().numpy()
         if np.isnan(target).any():
             raise ValueError(
                 "the network must give numbers; got NaN. Its weights are damaged: train or load it anew."
@@ -245,9 +252,9 @@ class LearnedModel(nn.Module, ABC):
             base + target,
             base + limits.lower,
             base + limits.upper,
-            limits.cell,
-            limits.in_domain,
-            limits.delta,
+            location.cell,
+            location.in_domain,
+            np.where(location.in_domain[:, None], limits.delta, np.inf),
         )
 
     def _handle_outside(
@@ -272,29 +279,66 @@ class LearnedModel(nn.Module, ABC):
         return prediction
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """Bounds on the target per row; fields as in :class:`Prediction`."""
-
-    lower: Array
-    upper: Array
-    cell: NDArray[np.int64]
-    in_domain: NDArray[np.bool_]
-    delta: Array
-
-
 class UnconstrainedModel(LearnedModel):
     """A network without a tether: Vanilla, Augmented Lagrangian."""
 
-    def respond(self, raw: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
-        """The decoded output; there are no bounds."""
-        return self.decode(raw)
+    @property
+    def operator(self) -> None:
+        """None."""
+        return
 
-    def limits(self, inputs: Array) -> Limits:
-        """No bounds, no domain."""
-        rows, outputs = len(inputs), len(self.schema.outputs)
-        wide = np.full((rows, outputs), np.inf)
-        return Limits(-wide, wide, np.full(rows, -1), np.zeros(rows, dtype=bool), wide)
+    def locate(self, inputs: Array) -> Location:
+        """No cell, no domain."""
+        rows = len(inputs)
+        return Location(np.full(rows, -1), np.full(rows, np.inf), np.zeros(rows, dtype=bool))
+
+    def limits(self, inputs: Array, location: Location) -> Limits:
+        """No bounds."""
+        return _no_limits(np.zeros((len(inputs), len(self.schema.outputs))))
+
+
+class DirectModel(LearnedModel):
+    """M itself at run time, plus a network that stays within ``half_width`` of it; no cells.
+
+    With an infinite half-width it is the usual hybrid, M plus an unbounded residual.
+
+    Args:
+        network: any module from features (N, F) to (N, P).
+        frame: units and scales, of the deviation from M.
+        trusted: M.
+        half_width: (P,) how far an output may be from M.
+    """
+
+    def __init__(self, network: nn.Module, frame: Frame, trusted: TrustedModel, half_width: Array) -> None:
+        super().__init__(network, frame)
+        self.trusted = trusted
+        self.half_width = half_width
+
+    @property
+    def operator(self) -> Operator:
+        """Always `clip`."""
+        return "clip"
+
+    def locate(self, inputs: Array) -> Location:
+        """Everywhere in the domain; there are no cells."""
+        rows = len(inputs)
+        return Location(np.full(rows, -1), np.zeros(rows), np.ones(rows, dtype=bool))
+
+    def limits(self, inputs: Array, location: Location) -> Limits:
+        """M plus and minus the half-width; delta is that, and the rounding of adding it up."""
+        anchor = self.trusted.target(inputs, self.schema, self.frame.target)
+        base = self.frame.base(inputs[:, : len(self.schema.states)])
+        rounding = (
+            8
+            * np.finfo(np.float64).eps
+            * (np.abs(anchor) + np.abs(base) + 4 * np.pi * self.schema.output_angles)
+        )
+        return Limits(
+            anchor - self.half_width,
+            anchor + self.half_width,
+            anchor,
+            self.half_width * (1 + 1e-15) + rounding,
+        )
 
 
 class ConstrainedModel(LearnedModel):
@@ -302,7 +346,7 @@ class ConstrainedModel(LearnedModel):
 
     Args:
         network: any module from features (N, F) to (N, P); see :meth:`Frame.features`.
-        frame: units and scales.
+        frame: units and scales; of the deviation from A for affine bounds.
         cells: which input belongs where.
         bounds: what each cell allows.
         operator: `sigmoid` or `clip`; see :func:`constrain`.
@@ -315,27 +359,27 @@ class ConstrainedModel(LearnedModel):
         cells: Cells,
         bounds: Bounds,
         *,
-        operator: Operator = "sigmoid",
+        operator: Operator = "clip",
     ) -> None:
         super().__init__(network, frame)
-        if not (bounds.lower <= bounds.upper).all():
+        if isinstance(bounds, IntervalBounds) and not (bounds.lower <= bounds.upper).all():
             raise ValueError("`bounds` must have lower <= upper in every cell and output.")
         self.cells = cells
         self.bounds = bounds
-        self.operator: Operator = operator
+        self._operator: Operator = operator
 
-    def respond(self, raw: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
-        """The constrained output, inside [lower, upper] whatever `raw` is, NaN apart."""
-        assert lower is not None and upper is not None
-        values = raw if self.operator == "sigmoid" else self.decode(raw)
-        return constrain(values, lower, upper, self.operator)
+    @property
+    def operator(self) -> Operator:
+        """`clip` or `sigmoid`."""
+        return self._operator
 
-    def limits(self, inputs: Array) -> Limits:
-        """Bounds of the cell of each input (N, D); delta is inf outside the domain."""
-        location = self.cells.locate(inputs)
-        cell = location.cell
-        delta = np.where(location.in_domain[:, None], self.bounds.delta[cell], np.inf)
-        return Limits(self.bounds.lower[cell], self.bounds.upper[cell], cell, location.in_domain, delta)
+    def locate(self, inputs: Array) -> Location:
+        """Cell and domain membership of physical inputs (N, D)."""
+        return self.cells.locate(inputs)
+
+    def limits(self, inputs: Array, location: Location) -> Limits:
+        """Bounds of the cell of each input (N, D)."""
+        return self.bounds.limits(self.cells, inputs, location)
 
     def forward(self, states: Tensor, controls: Tensor) -> Tensor:
         """Next states (N, P) as a float64 tensor, differentiable in the network's weights and the inputs.
@@ -347,12 +391,24 @@ class ConstrainedModel(LearnedModel):
         inputs = torch.where(tensor(self.schema.input_angles), _wrap(inputs), inputs)
         cell = nearest_torch(inputs.detach() / tensor(self.cells.scale), tensor(self.cells.memories))[0]
         raw = self.network(self._features(inputs, tensor)).double()
-        target = self.respond(raw, tensor(self.bounds.lower)[cell], tensor(self.bounds.upper)[cell])
+        target = self.respond(raw, *self._limits(inputs, cell, tensor))
         if torch.isnan(target).any():
             raise ValueError("inputs and weights must be numbers; got NaN.")
         if self.frame.target == "next_state":
             return target
         return inputs[:, tensor(self.schema.advanced)] + target
+
+    def _limits(self, inputs: Tensor, cell: Tensor, tensor: _TensorCache) -> tuple[Tensor, Tensor, Tensor]:
+        bounds = self.bounds
+        if isinstance(bounds, AffineBounds):
+            offset = inputs - tensor(self.cells.centers)[cell]
+            slope = torch.einsum("npd,nd->np", tensor(bounds.expansion.jacobian)[cell], offset)
+            anchor = tensor(bounds.expansion.center)[cell] + slope
+            opening = tensor(bounds.opening(self.cells, inputs.detach().cpu().numpy()))
+            width = tensor(bounds.half_width)[cell] * opening[:, None]
+            return anchor - width, anchor + width, anchor
+        lower, upper = tensor(bounds.lower)[cell], tensor(bounds.upper)[cell]
+        return lower, upper, torch.zeros_like(lower)
 
     def _features(self, inputs: Tensor, tensor: _TensorCache) -> Tensor:
         angles = tensor(self.schema.input_angles)
@@ -378,6 +434,11 @@ def _wrap(angles: Tensor) -> Tensor:
     wrapped = angles - 2 * torch.pi * turns
     wrapped = torch.where((wrapped >= -torch.pi) & (wrapped < torch.pi), wrapped, -torch.pi)
     return torch.where((angles >= -torch.pi) & (angles < torch.pi), angles, wrapped)
+
+
+def _no_limits(anchor: Array) -> Limits:
+    wide = np.full_like(anchor, np.inf)
+    return Limits(-wide, wide, anchor, wide)
 
 
 def _concatenate(parts: list[Prediction]) -> Prediction:

@@ -10,27 +10,39 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import nn
 
-from tether.bounds import Bounds, bound_cells
-from tether.cells import Cells, build_cells
+from tether.bounds import (
+    EVIDENCE_MARGIN,
+    AffineBounds,
+    Bounds,
+    Labels,
+    bound_by_expansions,
+    bound_by_intervals,
+)
+from tether.cells import Cells, build_cells, pin_memories
 from tether.constrained import (
     ConstrainedModel,
+    DirectModel,
     Frame,
     LearnedModel,
     Operator,
+    Prediction,
     UnconstrainedModel,
     mlp,
 )
-from tether.data import Array, Box, Jitter, Probes, Scaling, Split, Target, Transitions, fit_scaling
+from tether.data import Array, Box, Jitter, Probes, Scaling, Schema, Split, Target, Transitions, fit_scaling
 from tether.memories import fit_memories
+from tether.metric import bending_weights
 from tether.progress import Reporter, silent
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import Evaluation, Examples, History, Loss, TrainingConfig, TrainingData, train
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
+
+TetherKind = Literal["interval", "affine"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +51,15 @@ class FitConfig:
 
     Attributes:
         memories: number of memories (and cells).
+        bounds: `interval`, the paper's constant range per cell, or `affine`, a first-order model of M per
+            cell and as much room as the data ask for.
+        metric: what makes cells small along an input: its spread in the `data`, or also how much the
+            `trusted` model bends along it; by default the former for interval bounds, as in the paper,
+            and the latter for affine ones.
         target: predict next states or increments; by default increments where every output
             advances a state, because interval bounds on them are tighter.
-        evidence: how delta is known; `lipschitz` needs constants in the trusted model.
+        evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
+            written with NumPy functions.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
             `sigmoid` on everything measured so far.
         hidden: layer widths of the network.
@@ -55,6 +73,8 @@ class FitConfig:
     """
 
     memories: int = 1000
+    bounds: TetherKind = "interval"
+    metric: Literal["data", "trusted"] | None = None
     target: Target | None = None
     evidence: Evidence = "sampled"
     operator: Operator = "clip"
@@ -81,7 +101,9 @@ class FitConfig:
 
 _CHOICES = {
     "target": (None, "next_state", "increment"),
-    "evidence": ("sampled", "lipschitz"),
+    "bounds": ("interval", "affine"),
+    "metric": (None, "data", "trusted"),
+    "evidence": ("sampled", "lipschitz", "proved"),
     "operator": ("sigmoid", "clip"),
 }
 
@@ -92,21 +114,34 @@ def _options(allowed: tuple[str | None, ...]) -> str:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables: a tether or none, and a loss."""
+    """A row of the tables: a tether or none, and a loss.
+
+    Attributes:
+        name: as the tables print it.
+        tether: `interval` or `affine` (cells), `direct` (M at run time, bounded), `residual` (M at run
+            time, unbounded), or None.
+        loss: what is minimised.
+        target: next states or increments; None: whatever the fit predicts.
+    """
 
     name: str
-    tethered: bool
+    tether: TetherKind | Literal["direct", "residual"] | None
     loss: Loss
     target: Target | None = None
-    """None: whatever the fit predicts."""
+
+    @property
+    def celled(self) -> bool:
+        """Whether it needs cells."""
+        return self.tether in ("interval", "affine")
 
 
-VANILLA = Method("Vanilla", tethered=False, loss="squared_error", target="next_state")
-VANILLA_INCREMENT = Method("Vanilla Δ", tethered=False, loss="squared_error", target="increment")
-AUGMENTED_LAGRANGIAN = Method(
-    "Augmented Lagrangian", tethered=False, loss="augmented_lagrangian", target="next_state"
-)
-CONSTRAINED = Method("Constrained", tethered=True, loss="augmented_lagrangian")
+VANILLA = Method("Vanilla", None, "squared_error", "next_state")
+VANILLA_INCREMENT = Method("Vanilla Δ", None, "squared_error", "increment")
+RESIDUAL = Method("Residual", "residual", "squared_error")
+AUGMENTED_LAGRANGIAN = Method("Augmented Lagrangian", None, "augmented_lagrangian", "next_state")
+CONSTRAINED = Method("Constrained", "interval", "augmented_lagrangian")
+TETHERED = Method("Tethered", "affine", "squared_error")
+DIRECT = Method("Direct", "direct", "squared_error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,22 +173,54 @@ class Problem:
     scaling: Scaling
     """Of the inputs of D and Ω together."""
 
-    def frame(self, target: Target) -> Frame:
-        """Scales for a network that predicts `target`; those of the outputs from training data."""
-        return Frame(
-            self.split.train.schema, target, self.scaling, fit_scaling(self.split.train.target(target))
-        )
+    @property
+    def training_inputs(self) -> Array:
+        """(N, D) inputs of D and Ω that memories and bounds may be built from."""
+        return np.concatenate([self.data[0].inputs, self.probes[0].inputs])
+
+    @property
+    def pinned(self) -> Array:
+        """(D,) the value on which all probes agree while the data do not, NaN where there is none."""
+        probes, data = self.probes[0].inputs, self.data[0].inputs
+        agreed = (np.ptp(probes, axis=0) == 0) & (np.ptp(data, axis=0) > 0)
+        return np.where(agreed, probes[0], np.nan)
+
+    def frame(self, target: Target, anchor: Array | None = None) -> Frame:
+        """Scales for a network that predicts `target`; those of the outputs from training data.
+
+        With an `anchor` (N, P) at the training inputs, the network predicts the deviation from it.
+        """
+        observed = self.split.train.target(target)
+        if anchor is None:
+            return Frame(self.split.train.schema, target, self.scaling, fit_scaling(observed))
+        # Centred on the anchor itself, so that a network that says nothing follows M.
+        deviation = fit_scaling(observed - anchor)
+        outputs = Scaling(np.zeros_like(deviation.center), deviation.scale)
+        return Frame(self.split.train.schema, target, self.scaling, outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Cells, and what finding them took."""
+
+    cells: Cells
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
 class Tether:
-    """Cells, bounds, and what they took."""
+    """Bounds over cells, and what they took."""
 
-    cells: Cells
+    kind: TetherKind
+    partition: Partition
     bounds: Bounds
     target: Target
-    seconds_memories: float
-    seconds_bounds: float
+    seconds: float
+
+    @property
+    def cells(self) -> Cells:
+        """The cells."""
+        return self.partition.cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,14 +288,21 @@ def _split_probes(probes: Probes, config: FitConfig) -> tuple[Probes, Probes, Pr
     return probes.take(training), probes.take(validation), probes.take(test)
 
 
-def build_tether(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Tether:
-    """Memories, cells and bounds from the training parts; the radius from the validation parts."""
+def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Partition:
+    """Memories and cells from the training parts; the radius from the validation parts."""
     start = time.monotonic()
-    target = resolve_target(config.target, problem.split.train)
-    inputs = np.concatenate([problem.data[0].inputs, problem.probes[0].inputs])
     scale = problem.scaling.scale
+    if config.metric == "trusted" or (config.metric is None and config.bounds == "affine"):
+        target = resolve_target(config.target, problem.split.train)
+        schema = problem.split.train.schema
+        scale = scale / bending_weights(
+            problem.trusted, problem.training_inputs, schema, target, seed=config.seed
+        )
     with reporter("Memories") as progress:
-        memories = fit_memories(inputs / scale, config.memories, seed=config.seed, progress=progress)
+        memories = fit_memories(
+            problem.training_inputs / scale, config.memories, seed=config.seed, progress=progress
+        )
+    memories = pin_memories(memories, problem.probes[0].inputs / scale, problem.pinned / scale)
     cells = build_cells(
         memories,
         scale,
@@ -237,18 +311,43 @@ def build_tether(problem: Problem, config: FitConfig, *, reporter: Reporter = si
         schema=problem.split.train.schema,
         domain=config.domain,
     )
-    middle = time.monotonic()
-    bounds = bound_cells(
-        cells,
-        problem.trusted,
-        problem.split.train.schema,
-        target,
-        inputs=inputs,
-        evidence=config.evidence,
-        sampling=replace(config.sampling, seed=config.seed),
-        reporter=reporter,
-    )
-    return Tether(cells, bounds, target, middle - start, time.monotonic() - middle)
+    return Partition(cells, time.monotonic() - start)
+
+
+def build_tether(
+    problem: Problem,
+    config: FitConfig,
+    *,
+    kind: TetherKind | None = None,
+    partition: Partition | None = None,
+    reporter: Reporter = silent,
+) -> Tether:
+    """Bounds over cells; `kind` and `partition` default to what `config` says."""
+    partition = partition or build_cells_for(problem, config, reporter=reporter)
+    kind = kind or config.bounds
+    start = time.monotonic()
+    train = problem.split.train
+    target = resolve_target(config.target, train)
+    sampling = replace(config.sampling, seed=config.seed)
+    common = (partition.cells, problem.trusted, train.schema, target)
+    bounds: Bounds
+    if kind == "interval":
+        bounds = bound_by_intervals(
+            *common,
+            inputs=problem.training_inputs,
+            evidence=config.evidence,
+            sampling=sampling,
+            reporter=reporter,
+        )
+    else:
+        bounds = bound_by_expansions(
+            *common,
+            labels=Labels(train.inputs, train.target(target)),
+            pinned=problem.pinned,
+            evidence=config.evidence,
+            sampling=sampling,
+        )
+    return Tether(kind, partition, bounds, target, time.monotonic() - start)
 
 
 def train_method(
@@ -274,17 +373,8 @@ def train_method(
         reporter: opens a progress display.
         on_evaluation: given all evaluations so far after each one.
     """
-    target = tether.target if method.tethered and tether else method.target
-    frame = problem.frame(resolve_target(target, problem.split.train))
-    if network is None:
-        network = mlp(frame.features_width, len(frame.schema.outputs), config.hidden, seed=config.seed)
-    model: LearnedModel
-    if method.tethered:
-        if tether is None:
-            raise TypeError(f"`tether` must be given for method '{method.name}'; got None.")
-        model = ConstrainedModel(network, frame, tether.cells, tether.bounds, operator=config.operator)
-    else:
-        model = UnconstrainedModel(network, frame)
+    model = _untrained(problem, method, config, tether, network)
+    frame = model.frame
     parts = (problem.data[0], problem.probes[0], problem.data[1], problem.probes[1])
     data = TrainingData(*(part.examples(frame) for part in parts))
     training = replace(config.training, loss=method.loss, seed=config.seed)
@@ -293,6 +383,39 @@ def train_method(
             model, data, training, checkpoint=checkpoint, progress=progress, on_evaluation=on_evaluation
         )
     return TrainedRun(method, model, history, config.seed)
+
+
+def _untrained(
+    problem: Problem, method: Method, config: FitConfig, tether: Tether | None, network: nn.Module | None
+) -> LearnedModel:
+    """The model of a method before training; its guarantee, if it has one, holds already."""
+    train = problem.split.train
+    wanted = tether.target if method.celled and tether else method.target or config.target
+    target = resolve_target(wanted, train)
+
+    def build(frame: Frame) -> nn.Module:
+        return network or mlp(
+            frame.features_width, len(frame.schema.outputs), config.hidden, seed=config.seed
+        )
+
+    if method.celled:
+        if tether is None or tether.kind != method.tether:
+            raise TypeError(f"`tether` must be an {method.tether} tether for method '{method.name}'.")
+        anchor = None
+        if isinstance(tether.bounds, AffineBounds):
+            location = tether.cells.locate(train.inputs)
+            anchor = tether.bounds.limits(tether.cells, train.inputs, location).anchor
+        frame = problem.frame(target, anchor)
+        return ConstrainedModel(build(frame), frame, tether.cells, tether.bounds, operator=config.operator)
+    if method.tether is not None:
+        examples = problem.data[0].examples(problem.frame(target))
+        frame = problem.frame(target, examples.trusted)
+        assert examples.target is not None
+        seen = EVIDENCE_MARGIN * np.abs(examples.target - examples.trusted).max(axis=0)
+        width = seen if method.tether == "direct" else np.full_like(seen, np.inf)
+        return DirectModel(build(frame), frame, problem.trusted, width)
+    frame = problem.frame(target)
+    return UnconstrainedModel(build(frame), frame)
 
 
 def fit(
@@ -324,7 +447,7 @@ def fit(
     config = config or FitConfig(**settings)
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
     tether = build_tether(problem, config, reporter=reporter)
-    method = replace(CONSTRAINED, loss=config.training.loss)
+    method = replace(TETHERED if config.bounds == "affine" else CONSTRAINED, loss=config.training.loss)
     run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
     assert isinstance(run.model, ConstrainedModel)
     run.model.record = record(problem, config, run, transitions)
@@ -334,7 +457,7 @@ def fit(
 def record(problem: Problem, config: FitConfig, run: TrainedRun, transitions: Transitions) -> dict[str, Any]:
     """What is saved with a model about where it came from."""
     coverage = [
-        float(run.model.limits(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)
+        float(run.model.locate(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)
     ]
     return {
         "config": asdict(config),
@@ -356,7 +479,7 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         predictions.append(run.model.predict(part.inputs[:, :dx], part.inputs[:, dx:]))
     result = {
         "method": run.method.name,
-        "memories": len(tether.cells) if tether and run.method.tethered else None,
+        "memories": len(tether.cells) if tether and run.method.celled else None,
         "seed": run.seed,
         "steps": run.history.steps,
         "best_step": run.history.best_step,
@@ -365,13 +488,22 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "operator_input_spread": run.history.evaluations[-1].operator_input_spread,
         "operator_saturated": run.history.evaluations[-1].operator_saturated,
     }
+    if isinstance(run.model, DirectModel) and run.method.tether == "direct":
+        width = run.model.half_width
+        result |= {
+            "delta_certified": {
+                name: {"max": float(width[k]), "median": float(width[k])}
+                for k, name in enumerate(schema.outputs)
+            },
+            "evidence_level": "direct",
+        }
     if tether is None or not isinstance(run.model, ConstrainedModel):
         return result
     delta = tether.bounds.delta
     truth = problem.split.test.next_states
     bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
-    omega = run.model.limits(problem.probes[2].inputs)
+    omega = run.model.locate(problem.probes[2].inputs)
     return result | {
         "delta_certified": {
             name: {"max": float(delta[:, k].max()), "median": float(np.median(delta[:, k]))}
@@ -381,9 +513,19 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "coverage_D": float(bounds.in_domain.mean()),
         "coverage_omega": float(omega.in_domain.mean()),
         "tether_miss_D": {name: float(miss[:, k].max()) for k, name in enumerate(schema.outputs)},
-        "seconds_memories": tether.seconds_memories,
-        "seconds_bounds": tether.seconds_bounds,
+        "delta_D": _delta_quantiles(bounds, schema),
+        "seconds_memories": tether.partition.seconds,
+        "seconds_bounds": tether.seconds,
     }
+
+
+def _delta_quantiles(prediction: Prediction, schema: Schema) -> dict[str, dict[str, float]] | None:
+    """Delta per prediction over the rows in the domain: a row near its memory deserves a smaller one."""
+    delta = prediction.delta[prediction.in_domain]
+    if len(delta) == 0:
+        return None
+    middle, most = np.quantile(delta, [0.5, 0.99], axis=0).tolist()
+    return {name: {"median": middle[k], "q99": most[k]} for k, name in enumerate(schema.outputs)}
 
 
 def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """M's range over each cell's coverage region, by the evidence it rests on.
 
 `sampled` is an estimate from inside: it never exceeds the true range. `lipschitz` is a range from
-outside: it always contains the true one, if the constants the user gave are right.
+outside: it always contains the true one, if the constants the user gave are right. `proved` is a range
+from outside by outward-rounded interval arithmetic on M's own NumPy code.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
+from tether.enclosure import enclose, enclose_range
 from tether.errors import CertificateError
 from tether.progress import Reporter, silent
-from tether.trusted import TrustedModel
+from tether.trusted import Function, TrustedModel
 
-Evidence = Literal["sampled", "lipschitz"]
+Evidence = Literal["sampled", "lipschitz", "proved"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,9 @@ def sampled_range(
     limits = np.full((count, outputs), np.inf)
     extremes = _Extremes(limits, -limits, nowhere, nowhere.copy())
     extremes.absorb(owners, places, values)
-    slopes = _slopes(drawn / cells.scale, values[-count * config.per_cell :].reshape(count, -1, outputs))
+    slopes = fitted_slopes(
+        drawn / cells.scale, values[-count * config.per_cell :].reshape(count, -1, outputs)
+    )
     cell = np.tile(np.repeat(everywhere, outputs), 2)
     uphill = np.concatenate([-slopes, slopes]).reshape(-1, dimensions)
     with reporter("Extremes of each cell") as progress:
@@ -131,7 +135,7 @@ def sampled_range(
     return Range(extremes.lower, extremes.upper)
 
 
-def _slopes(points: Array, values: Array) -> Array:
+def fitted_slopes(points: Array, values: Array) -> Array:
     """(K, P, D) least-squares slope of each output over the points of each cell."""
     centred = points - points.mean(axis=1, keepdims=True)
     gram = centred.transpose(0, 2, 1) @ centred
@@ -158,6 +162,41 @@ def lipschitz_range(cells: Cells, trusted: TrustedModel, schema: Schema, target:
     values = trusted.target(cells.centers, schema, target)
     margin = rounding_margin(values, change)
     return Range(values - change - margin, values + change + margin)
+
+
+def proved_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:
+    """M over the whole ball around each memory, by interval arithmetic and by the mean-value theorem.
+
+    Both are sound, so their intersection is.
+    """
+    function = target_function(trusted, schema, target)
+    centers, reach = cells.centers, cells.outer_radius * cells.scale * (1 + 1e-12)
+    lower = np.minimum(np.maximum(centers - reach - 1e-12 * np.abs(centers), cells.box_lower), centers)
+    upper = np.maximum(np.minimum(centers + reach + 1e-12 * np.abs(centers), cells.box_upper), centers)
+    dx = len(schema.states)
+    over_box = enclose(function, lower, upper, states=dx)
+    point = enclose_range(function, centers, centers, states=dx)
+    largest = np.maximum(np.abs(over_box.jacobian_lower), np.abs(over_box.jacobian_upper))
+    change = cells.outer_radius * np.linalg.norm(largest * cells.scale, axis=2) * (1 + 1e-12)
+    low = np.maximum(over_box.lower, np.nextafter(point.lower - change, -np.inf))
+    high = np.minimum(over_box.upper, np.nextafter(point.upper + change, np.inf))
+    # M's code may return an angle any number of turns away from where it is unwrapped to.
+    seen = trusted.target(centers, schema, target)
+    turns = (
+        2 * np.pi * np.round((seen - 0.5 * (point.lower + point.upper)) / (2 * np.pi)) * schema.output_angles
+    )
+    margin = rounding_margin(np.maximum(np.abs(low), np.abs(high)) + np.abs(turns), np.zeros(1))
+    return Range(low + turns - margin, high + turns + margin)
+
+
+def target_function(trusted: TrustedModel, schema: Schema, target: Target) -> Function:
+    """M's target as a function that enclosures can pass through."""
+
+    def function(states, controls):
+        outputs = trusted.function(states, controls)
+        return outputs - states[:, schema.advanced] if target == "increment" else outputs
+
+    return function
 
 
 def reach_per_radius(constants: Array, scale: Array) -> Array:

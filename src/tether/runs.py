@@ -17,18 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from tether.atomic import write_json, write_text
-from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify
+from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify, recheck
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Jitter, Probes, Transitions
 from tether.pipeline import (
     CONSTRAINED,
+    TETHERED,
     VANILLA,
     VANILLA_INCREMENT,
     FitConfig,
     Method,
     Problem,
-    Tether,
     TrainedRun,
+    build_cells_for,
     build_tether,
     measure,
     measure_trusted,
@@ -50,7 +51,6 @@ class Comparison:
     """Several methods on one problem, trained and measured."""
 
     problem: Problem
-    tether: Tether
     config: FitConfig
     runs: tuple[TrainedRun, ...]
     results: tuple[dict[str, Any], ...]
@@ -59,8 +59,8 @@ class Comparison:
     cost: ApproximationCost
 
     def model(self) -> ConstrainedModel:
-        """The constrained model among them."""
-        return next(run.model for run in self.runs if isinstance(run.model, ConstrainedModel))
+        """The model that is certified and saved: the last one with cells."""
+        return last_constrained(self.runs)
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,15 @@ def _compare(
     reporter: Reporter,
 ) -> Comparison:
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
-    tether = build_tether(problem, config, reporter=reporter)
-    runs = []
+    partition = build_cells_for(problem, config, reporter=reporter)
+    kinds = dict.fromkeys(method.tether for method in methods if method.celled)
+    tethers = {
+        kind: build_tether(problem, config, kind=kind, partition=partition, reporter=reporter)  # type: ignore[arg-type]
+        for kind in kinds
+    }
+    runs, results = [], [measure_trusted(problem, config.seed)]
     for method in methods:
+        tether = tethers.get(method.tether)
         run = train_method(
             problem,
             method,
@@ -210,29 +216,34 @@ def _compare(
             reporter=reporter,
             on_evaluation=lambda evaluations, name=method.name: folder.note(name, evaluations),
         )
-        if isinstance(run.model, ConstrainedModel):
-            run.model.record = record(problem, config, run, transitions)
         # Again, because a method that was finished before an interruption makes no new evaluation.
         folder.note(method.name, list(run.history.evaluations))
+        result = measure(problem, run, tether)
+        if isinstance(run.model, ConstrainedModel):
+            run.model.record = record(problem, config, run, transitions)
+            result["attack_max_ratio"] = recheck(run.model, problem.trusted, seed=config.seed + 1).max_ratio
         runs.append(run)
-    results = [measure_trusted(problem, config.seed), *(measure(problem, run, tether) for run in runs)]
-    model = next(run.model for run in runs if isinstance(run.model, ConstrainedModel))
+        results.append(result)
+    model = last_constrained(runs)
     bare = next(run.model for run in reversed(runs) if isinstance(run.model, UnconstrainedModel))
     test = problem.split.test
     certificate = certify(
         model, problem.trusted, transitions=test, probes=problem.probe_sets[2], seed=config.seed + 1
     )
-    for result in results:
-        if "evidence_level" in result:
-            result["attack_max_ratio"] = certificate.recheck.max_ratio
     cost = approximation_cost(model, bare, test)
-    return Comparison(problem, tether, config, tuple(runs), tuple(results), certificate, cost)
+    return Comparison(problem, config, tuple(runs), tuple(results), certificate, cost)
+
+
+def last_constrained(runs: Sequence[TrainedRun]) -> ConstrainedModel:
+    """The last model with cells among the runs."""
+    return next(run.model for run in reversed(runs) if isinstance(run.model, ConstrainedModel))
 
 
 def fit_methods(config: FitConfig, *, increments: bool) -> list[Method]:
     """What ``tether fit`` trains: the constrained model, and the rivals it must be seen beside."""
     rivals = [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]
-    return [*rivals, replace(CONSTRAINED, loss=config.training.loss)]
+    ours = TETHERED if config.bounds == "affine" else CONSTRAINED
+    return [*rivals, replace(ours, loss=config.training.loss)]
 
 
 def report_page(
@@ -264,7 +275,7 @@ def report_page(
 def verdict(comparison: Comparison) -> str:
     """The one sentence that a reader takes away."""
     certificate = comparison.certificate
-    run = next(r for r in comparison.results if r.get("evidence_level"))
+    run = [r for r in comparison.results if "coverage_D" in r][-1]
     worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
     level = (
         f"within delta of the trusted model ({worst}), evidence level {certificate.evidence}"

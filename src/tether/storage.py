@@ -13,19 +13,27 @@ import torch
 from torch import Tensor, nn
 
 from tether.atomic import read_tensors, write_tensors
-from tether.bounds import Bounds
+from tether.bounds import AffineBounds, Bounds, IntervalBounds
 from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, LearnedModel, UnconstrainedModel, mlp
+from tether.constrained import ConstrainedModel, DirectModel, Frame, LearnedModel, UnconstrainedModel, mlp
 from tether.data import Scaling, Schema
 from tether.errors import StorageError
+from tether.remainders import Expansion, Remainder
 
 FORMAT = "tether-model"
 FORMAT_VERSION = 1
+
+_CELL_ARRAYS = ("memories", "edges", "scale", "box_lower", "box_upper")
+_REMAINDER_ARRAYS = ("radii", "slopes", "offset")
 
 
 def save(model: LearnedModel, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
     path = Path(path)
+    if isinstance(model, DirectModel):
+        raise TypeError(
+            "a direct model must keep its trusted model, which a file cannot hold; save its network instead."
+        )
     frame = model.frame
     tensors = {f"network.{name}": value for name, value in model.network.state_dict().items()}
     arrays = {
@@ -46,7 +54,7 @@ def save(model: LearnedModel, path: str | Path) -> None:
     if isinstance(model, ConstrainedModel):
         arrays |= _geometry_arrays(model)
         metadata |= {
-            "kind": "interval",
+            "kind": model.bounds.kind,
             "operator": model.operator,
             "evidence": model.bounds.evidence,
             "radius": model.cells.radius,
@@ -93,17 +101,15 @@ def network_spec(network: nn.Module) -> dict[str, Any]:
 
 
 def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
-    arrays = {
-        "cells.memories": model.cells.memories,
-        "cells.edges": model.cells.edges,
-        "cells.scale": model.cells.scale,
-        "cells.box_lower": model.cells.box_lower,
-        "cells.box_upper": model.cells.box_upper,
-        "bounds.lower": model.bounds.lower,
-        "bounds.upper": model.bounds.upper,
-        "bounds.delta": model.bounds.delta,
-    }
-    return arrays if model.bounds.lemma is None else arrays | {"bounds.lemma": model.bounds.lemma}
+    cells, bounds = model.cells, model.bounds
+    arrays = {f"cells.{name}": getattr(cells, name) for name in _CELL_ARRAYS}
+    if isinstance(bounds, AffineBounds):
+        expansion, remainder = bounds.expansion, bounds.expansion.remainder
+        arrays |= {"bounds.half_width": bounds.half_width, "bounds.pinned": bounds.pinned}
+        arrays |= {f"bounds.{name}": getattr(expansion, name) for name in ("center", "jacobian")}
+        return arrays | {f"bounds.{name}": getattr(remainder, name) for name in _REMAINDER_ARRAYS}
+    arrays |= {f"bounds.{name}": getattr(bounds, name) for name in ("lower", "upper", "delta")}
+    return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
 
 
 def _check_format(path: Path, metadata: dict[str, Any]) -> None:
@@ -151,19 +157,20 @@ def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Mod
     if metadata["kind"] == "unconstrained":
         model = UnconstrainedModel(network, frame)
     else:
-        names = ("cells.memories", "cells.edges", "cells.scale")
-        cells = Cells(
-            *(array(name) for name in names),
-            radius=metadata["radius"],
-            box_lower=array("cells.box_lower"),
-            box_upper=array("cells.box_upper"),
-        )
-        lemma = array("bounds.lemma") if "bounds.lemma" in tensors else None
-        limits = (array(f"bounds.{name}") for name in ("lower", "upper", "delta"))
-        bounds = Bounds(*limits, evidence=metadata["evidence"], lemma=lemma)
+        cells = Cells(radius=metadata["radius"], **{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
+        bounds = _bounds(metadata, {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()})
         model = ConstrainedModel(network, frame, cells, bounds, operator=metadata["operator"])
     model.record = metadata["record"]
     return model.eval()
+
+
+def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bounds:
+    if metadata["kind"] == "interval":
+        limits = (arrays[name] for name in ("lower", "upper", "delta"))
+        return IntervalBounds(*limits, evidence=metadata["evidence"], lemma=arrays.get("lemma"))
+    remainder = Remainder(**{name: arrays[name] for name in _REMAINDER_ARRAYS})
+    expansion = Expansion(arrays["center"], arrays["jacobian"], remainder)
+    return AffineBounds(expansion, arrays["half_width"], metadata["evidence"], arrays["pinned"])
 
 
 def _network(tensors: dict[str, Tensor], spec: dict[str, Any], network: nn.Module | None) -> nn.Module:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tether.atomic import read_tensors, write_tensors
-from tether.constrained import ConstrainedModel, LearnedModel, Operator, constrain
+from tether.constrained import LearnedModel, Operator, constrain
 from tether.data import Array
 from tether.errors import StorageError
 from tether.losses import Multipliers, squared_error, violation
@@ -145,16 +145,15 @@ class _Rows:
     features: Tensor
     """(N, F)."""
     values: Tensor
-    """(N, 4, P): M's target, the observed one, lower and upper bound; what there is not, is NaN."""
+    """(N, 4, P): M's target, the observed one (NaN for probes), lower and upper bound."""
 
     @classmethod
     def of(cls, examples: Examples, model: LearnedModel, config: TrainingConfig) -> _Rows:
-        center, scale = model.frame.outputs.center, model.frame.outputs.scale
-        absent = np.full_like(examples.trusted, np.nan)
-        limits = model.limits(examples.inputs) if isinstance(model, ConstrainedModel) else None
-        bounds = [absent, absent] if limits is None else [limits.lower, limits.upper]
-        observed = absent if examples.target is None else examples.target
-        values = (np.stack([examples.trusted, observed, *bounds], axis=1) - center) / scale
+        scaling = model.frame.outputs
+        limits = model.limits(examples.inputs, model.locate(examples.inputs))
+        observed = np.full_like(examples.trusted, np.nan) if examples.target is None else examples.target
+        values = np.stack([examples.trusted, observed, limits.lower, limits.upper], axis=1)
+        values = (values - limits.anchor[:, None] - scaling.center) / scaling.scale
         return cls(*(_tensor(part, config) for part in (model.frame.features(examples.inputs), values)))
 
     def then(self, other: _Rows) -> _Rows:
@@ -250,7 +249,7 @@ def train(
     parts = [data.train, data.train_probes, data.validation, data.validation_probes]
     rows, probes, held_out, held_out_probes = (_Rows.of(part, model, config) for part in parts)
     optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
-    run = _Run(model, config, optimizer, model.operator if isinstance(model, ConstrainedModel) else None)
+    run = _Run(model, config, optimizer, model.operator)
     digest = _run_digest(model, config, parts)
     if checkpoint is not None and checkpoint.exists():
         _restore(run, checkpoint, digest)
@@ -392,10 +391,10 @@ def _run_digest(model: LearnedModel, config: TrainingConfig, parts: list[Example
     for part in parts:
         for values in (part.inputs, part.trusted, part.target):
             digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
-    if isinstance(model, ConstrainedModel):
-        for values in (model.cells.memories, model.bounds.lower, model.bounds.upper):
-            digest.update(np.ascontiguousarray(values).tobytes())
-        digest.update(model.operator.encode())
+    limits = model.limits(parts[0].inputs, model.locate(parts[0].inputs))
+    for values in (limits.lower, limits.upper, limits.anchor):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    digest.update(str(model.operator).encode())
     return digest.hexdigest()
 
 

@@ -39,6 +39,8 @@ class TrustedModel:
             norm of ``s - s'``.
         increment_lipschitz: the same of ``M(s) - state``, which may be far smaller; without it the
             constants of the increment are derived from `lipschitz` by adding 1.
+        jacobian_lipschitz: constants of the Jacobian of M's outputs, (P,) or a number, in physical units:
+            ``|J_j(s) - J_j(s')|_2 <= H_j |s - s'|_2``.
         jobs: processes to spread the evaluation over, as joblib counts them (-1: all cores).
     """
 
@@ -46,6 +48,7 @@ class TrustedModel:
     jacobian: Callable[[Array, Array], ArrayLike] | None = None
     lipschitz: ArrayLike | None = None
     increment_lipschitz: ArrayLike | None = None
+    jacobian_lipschitz: ArrayLike | None = None
     jobs: int = 1
 
     def __post_init__(self) -> None:
@@ -109,6 +112,31 @@ class TrustedModel:
             if state >= 0:
                 added[output, state if constants.shape[1] > 1 else 0] = 1.0
         return constants + added
+
+    def curvature_constants(self, schema: Schema) -> Array | None:
+        """(P,) constants of the Jacobian, the same for next states and increments. None if unknown."""
+        if self.jacobian_lipschitz is None:
+            return None
+        constants = _constants("jacobian_lipschitz", self.jacobian_lipschitz, schema)
+        if constants.shape[1] != 1:
+            raise ValueError(
+                f"`jacobian_lipschitz` must be a number or one per output; got {constants.shape}."
+            )
+        return constants[:, 0]
+
+    def target_jacobian(self, inputs: Array, schema: Schema, kind: Target) -> Array:
+        """(N, P, D) derivative of the target at inputs (N, D), from the Jacobian the user gave."""
+        assert self.jacobian is not None
+        dx = len(schema.states)
+        jacobian = np.array(self.jacobian(inputs[:, :dx], inputs[:, dx:]), dtype=np.float64)
+        shape = (len(inputs), len(schema.outputs), inputs.shape[1])
+        if jacobian.shape != shape or not np.isfinite(jacobian).all():
+            raise TrustedModelError(
+                f"`jacobian` must return finite numbers of shape {shape}; got shape {jacobian.shape}."
+            )
+        if kind == "increment":
+            jacobian[:, np.arange(shape[1]), schema.advanced] -= 1.0
+        return jacobian
 
 
 def as_trusted(trusted: TrustedModel | Function) -> TrustedModel:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.bounds import Bounds
+from tether.bounds import IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, Frame, constrain, mlp
 from tether.data import Scaling, make_schema
@@ -29,7 +29,7 @@ def random_model(operator="clip", target="increment", seed=0, network=None):
     lower = rng.standard_normal((40, 2)) * 10.0 ** rng.integers(-9, 6, (40, 2))
     # Some cells allow a single value: that, too, must be met exactly.
     upper = lower + rng.choice([0.0, 1e-12, 1.0, 1e4], (40, 2))
-    bounds = Bounds(lower, upper, upper - lower, "sampled", None)
+    bounds = IntervalBounds(lower, upper, upper - lower, "sampled", None)
     network = network or mlp(frame.features_width, 2, (16, 16), seed=seed)
     return ConstrainedModel(network, frame, cells, bounds, operator=operator)
 

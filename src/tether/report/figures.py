@@ -17,7 +17,7 @@ from tether.data import Array
 from tether.training import Evaluation
 
 # Okabe and Ito's palette; line styles repeat the distinction for print in grey.
-_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0072B2", "#000000")
+_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 _DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-", (0, (4, 4)))
 _STILL = 1e-6
 """Metres below which the logarithmic axis shows no motion; labels tell the number."""
@@ -46,8 +46,8 @@ def _line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     for name in names:
         if name == "Trusted":
             styles[name] = {"color": "#777777", "ls": "-", "lw": 1.0}
-        elif name.startswith("Constrained"):
-            styles[name] = {"color": "#0072B2", "ls": "-", "lw": 2.4}
+        elif name.startswith("Tethered"):
+            styles[name] = {"color": "#0072B2", "ls": "-", "lw": 2.6}
         else:
             colour, dashes = next(rivals)
             styles[name] = {"color": colour, "ls": dashes, "lw": 1.5}

@@ -12,6 +12,8 @@ from tether.data import Array
 from tether.pipeline import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
+    DIRECT,
+    TETHERED,
     VANILLA,
     VANILLA_INCREMENT,
     FitConfig,
@@ -35,6 +37,8 @@ METHODS: tuple[Method, ...] = (
     AUGMENTED_LAGRANGIAN,
     replace(AUGMENTED_LAGRANGIAN, name="Augmented Lagrangian Δ", target="increment"),
     CONSTRAINED,
+    DIRECT,
+    TETHERED,
 )
 
 
@@ -42,7 +46,8 @@ def demo_config(seed: int = 0) -> FitConfig:
     """Settings small enough for a minute on two cores."""
     return FitConfig(
         memories=1000,
-        evidence="lipschitz",
+        metric="trusted",
+        evidence="proved",
         domain=parked_car.DOMAIN,
         hidden=(128, 128),
         training=TrainingConfig(steps=2000),

@@ -1,0 +1,170 @@
+"""A first-order model of M in every cell, and how far M can be from it (the remainder).
+
+The remainder is known in shells: within ``radii[l]`` of the memory, ``|M - A| <= slopes[l] distance +
+offset``. Because derivatives vary less over a smaller ball, slopes shrink with the radius, and the
+remainder with the square of the distance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.cells import Cells, CellSampler
+from tether.data import Array, Schema, Target
+from tether.enclosure import Enclosure, enclose
+from tether.errors import CertificateError
+from tether.ranges import Evidence, SamplingConfig, fitted_slopes, target_function
+from tether.trusted import TrustedModel
+
+_SHELLS = np.arange(1, 9) / 8
+"""Radii of the shells, as fractions of the coverage radius."""
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True, eq=False)
+class Remainder:
+    """|M - A| within each shell.
+
+    Attributes:
+        radii: (L,) scaled radii, ascending; the last is the outer radius of the coverage.
+        slopes: (K, L, P) remainder per unit of scaled distance.
+        offset: (K, P) what remains at the memory itself: rounding.
+    """
+
+    radii: Array
+    slopes: Array
+    offset: Array
+
+    def at(self, cell: NDArray[np.int64], distance: Array) -> Array:
+        """(N, P) remainder in cells (N,) at scaled distances (N,), at most the last radius."""
+        shell = np.minimum(np.searchsorted(self.radii, distance), len(self.radii) - 1)
+        return self.slopes[cell, shell] * distance[:, None] + self.offset[cell]
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A(s) = center + jacobian (s - memory), per cell.
+
+    Attributes:
+        center: (K, P).
+        jacobian: (K, P, D), physical units.
+        remainder: how far M can be from it.
+    """
+
+    center: Array
+    jacobian: Array
+    remainder: Remainder
+
+    def evaluate(self, cells: Cells, inputs: Array, cell: NDArray[np.int64]) -> Array:
+        """(N, P) A at physical inputs (N, D), each in the given cell."""
+        offset = inputs - cells.centers[cell]
+        return self.center[cell] + np.einsum("npd,nd->np", self.jacobian[cell], offset)
+
+
+def expand(
+    cells: Cells,
+    trusted: TrustedModel,
+    schema: Schema,
+    target: Target,
+    *,
+    evidence: Evidence,
+    sampling: SamplingConfig = SamplingConfig(),
+) -> Expansion:
+    """First-order model of M's target around every memory, with a remainder of the given evidence."""
+    if evidence == "proved":
+        return _expand_proved(cells, trusted, schema, target)
+    if evidence == "lipschitz":
+        return _expand_lipschitz(cells, trusted, schema, target)
+    return _expand_sampled(cells, trusted, schema, target, sampling)
+
+
+def _expand_proved(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Expansion:
+    """By the mean-value theorem along the segment from m to s, shell by shell.
+
+    ``M(s) - M(m) - J (s - m)`` is the integral along the segment of the derivative's deviation from J,
+    times ``s - m``. Sound because ball and box are convex and hold the memory, so the segment stays
+    inside the boxes over which derivatives are enclosed; and because where it passes through shell i,
+    the deviation is at most the one enclosed within that shell's radius. Through k shells of equal
+    width the integral is at most the mean of the k bounds. Each is the 2-norm of the deviation, by
+    Cauchy-Schwarz on the ball.
+    """
+    function = target_function(trusted, schema, target)
+    dx, centers = len(schema.states), cells.centers
+    point = enclose(function, centers, centers, states=dx)
+    center = trusted.target(centers, schema, target)
+    jacobian = 0.5 * (point.jacobian_lower + point.jacobian_upper)
+    radii = cells.outer_radius * _SHELLS
+    deviations = [
+        _largest_slope(_enclose_ball(function, cells, radius, dx), jacobian, cells.scale) for radius in radii
+    ]
+    shells = np.arange(1, len(radii) + 1)[:, None]
+    slopes = np.cumsum(np.stack(deviations, axis=1), axis=1) / shells * (1 + 16 * _EPS)
+    return Expansion(center, jacobian, Remainder(radii, slopes, _gap(center, point, schema)))
+
+
+def _enclose_ball(function, cells: Cells, radius: float, dx: int) -> Enclosure:
+    """Enclosure over the box around the ball, cut to the domain."""
+    reach = radius * cells.scale * (1 + 4 * _EPS)
+    centers = cells.centers
+    slack = 4 * _EPS * np.abs(centers)
+    lower = np.minimum(np.maximum(centers - reach - slack, cells.box_lower), centers)
+    upper = np.maximum(np.minimum(centers + reach + slack, cells.box_upper), centers)
+    return enclose(function, lower, upper, states=dx)
+
+
+def _largest_slope(enclosed: Enclosure, jacobian: Array, scale: Array) -> Array:
+    """(K, P) most that the derivative can differ from `jacobian`, per unit of scaled distance."""
+    deviation = np.maximum(enclosed.jacobian_upper - jacobian, jacobian - enclosed.jacobian_lower)
+    deviation = deviation + 4 * _EPS * (np.abs(jacobian) + deviation)
+    return np.linalg.norm(deviation * scale, axis=2) * (1 + (len(scale) + 8) * _EPS)
+
+
+def _gap(center: Array, point: Enclosure, schema: Schema) -> Array:
+    """(K, P) how far the computed centre can be from M at the memory, on the circle for angles."""
+    turns = 2 * np.pi * np.round((center - point.lower) / (2 * np.pi)) * schema.output_angles
+    gap = np.maximum(np.abs(center - turns - point.lower), np.abs(center - turns - point.upper))
+    return gap + 8 * _EPS * (np.abs(center) + np.abs(turns))
+
+
+def _expand_lipschitz(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Expansion:
+    """By Taylor's theorem, from the Jacobian and the constant of the Jacobian the user gives."""
+    constants = trusted.curvature_constants(schema)
+    if constants is None or trusted.jacobian is None:
+        raise CertificateError(
+            "evidence `lipschitz` for an affine tether must have the trusted model's Jacobian and the "
+            "Lipschitz constant of that Jacobian; got "
+            + ("no Jacobian" if trusted.jacobian is None else "no constant")
+            + ". Pass `TrustedModel(M, jacobian=..., jacobian_lipschitz=...)`, or use another evidence level."
+        )
+    jacobian = trusted.target_jacobian(cells.centers, schema, target)
+    center = trusted.target(cells.centers, schema, target)
+    curvature = constants * cells.scale.max() ** 2
+    radii = cells.outer_radius * _SHELLS
+    slopes = np.broadcast_to(0.5 * radii[:, None] * curvature, (len(cells), len(radii), len(curvature)))
+    return Expansion(center, jacobian, Remainder(radii, slopes.copy(), np.zeros_like(center)))
+
+
+def _expand_sampled(
+    cells: Cells, trusted: TrustedModel, schema: Schema, target: Target, sampling: SamplingConfig
+) -> Expansion:
+    """From points inside each cell: the largest slope of M - A seen up to each shell. An estimate."""
+    rng = np.random.default_rng(sampling.seed)
+    points = CellSampler(cells).sample(sampling.per_cell, rng=rng)
+    count, per_cell, dimensions = points.shape
+    values = trusted.target(points.reshape(-1, dimensions), schema, target).reshape(count, per_cell, -1)
+    center = trusted.target(cells.centers, schema, target)
+    if trusted.jacobian is not None:
+        jacobian = trusted.target_jacobian(cells.centers, schema, target)
+    else:
+        jacobian = fitted_slopes((points - cells.centers[:, None]) / cells.scale, values - center[:, None])
+        jacobian = jacobian / cells.scale
+    offset = points - cells.centers[:, None]
+    missed = np.abs(values - center[:, None] - np.einsum("kpd,ksd->ksp", jacobian, offset))
+    distance = np.linalg.norm(offset / cells.scale, axis=2)
+    slope = missed / np.maximum(distance, np.finfo(np.float64).tiny)[:, :, None]
+    radii = cells.outer_radius * _SHELLS
+    shells = [np.where((distance <= radius)[:, :, None], slope, 0.0).max(axis=1) for radius in radii]
+    return Expansion(center, jacobian, Remainder(radii, np.stack(shells, axis=1), np.zeros_like(center)))

@@ -1,0 +1,226 @@
+"""Proved tethers of random systems, attacked; and corrupted ones, which the attack must find."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tether.attack import attack
+from tether.bounds import AffineBounds, Labels, bound_by_expansions, bound_by_intervals
+from tether.cells import Cells
+from tether.constrained import ConstrainedModel, Frame, mlp
+from tether.data import Scaling, make_schema
+from tether.errors import CertificateError
+from tether.pipeline import DIRECT, TETHERED, FitConfig, build_tether, fit, prepare, train_method
+from tether.remainders import expand
+from tether.rollout import rollout
+from tether.storage import load, save
+from tether.studies import parked_car
+from tether.training import TrainingConfig
+from tether.trusted import TrustedModel
+
+
+def random_system(seed):
+    """A polynomial, trigonometric or rational map of 1 to 12 inputs, written as anyone would."""
+    rng = np.random.default_rng(seed)
+    inputs, kind = int(rng.integers(1, 13)), seed % 3
+    first, second = rng.standard_normal((2, inputs, 2))
+
+    def function(states, controls):
+        one, two = states @ first, states @ second
+        if kind == 0:
+            return one * two - 0.3 * one**3 + states[:, :1]
+        if kind == 1:
+            return np.sin(one) * np.cos(2 * two) + 0.1 * np.tanh(one)
+        return one / (2.0 + two**2) + np.sqrt(1.0 + one**2)
+
+    return function, inputs
+
+
+def model_of(function, inputs, bounds_kind, seed):
+    rng = np.random.default_rng(seed + 1)
+    schema = make_schema([f"s{k}" for k in range(inputs)], [], ["y0", "y1"])
+    schema = replace(schema, outputs=("y0", "y1"), advances=(-1, -1))
+    scale = 10.0 ** rng.uniform(-2, 1, inputs)
+    memories = rng.standard_normal((30, inputs)) / scale
+    box = np.full(inputs, 4.0)
+    radius = 0.4 / scale.max()
+    cells = Cells(memories, np.array([[0, 1], [1, 2]]), scale, radius, -box, box)
+    data = rng.standard_normal((200, inputs))
+    trusted = TrustedModel(function)
+    truth = function(data, None) + 0.1 * rng.standard_normal((200, 2))
+    if bounds_kind == "affine":
+        pinned = np.full(inputs, np.nan)
+        bounds = bound_by_expansions(
+            cells, trusted, schema, "next_state", labels=Labels(data, truth), pinned=pinned
+        )
+    else:
+        bounds = bound_by_intervals(cells, trusted, schema, "next_state", inputs=data, evidence="proved")
+    frame = Frame(schema, "next_state", Scaling(np.zeros(inputs), scale), Scaling(np.zeros(2), np.ones(2)))
+    return ConstrainedModel(mlp(inputs, 2, (4,)), frame, cells, bounds), trusted
+
+
+def corrupted(model):
+    """Delta understated in every cell: by 30 % of what it is."""
+    bounds = model.bounds
+    if isinstance(bounds, AffineBounds):
+        remainder = replace(bounds.expansion.remainder, slopes=0.0 * bounds.expansion.remainder.slopes)
+        bounds = replace(bounds, expansion=replace(bounds.expansion, remainder=remainder))
+    else:
+        bounds = replace(bounds, delta=0.3 * bounds.delta)
+    return ConstrainedModel(model.network, model.frame, model.cells, bounds)
+
+
+def check_system(seed, evaluations):
+    function, inputs = random_system(seed)
+    for kind in ("affine", "interval"):
+        model, trusted = model_of(function, inputs, kind, seed)
+        found = attack(model, trusted, evaluations=evaluations, seed=seed)
+        assert 0 < found.max_ratio <= 1.0, (seed, kind, found)
+        broken = attack(corrupted(model), trusted, evaluations=evaluations, seed=seed)
+        assert broken.broken, (seed, kind, broken)
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_proved_tethers_hold(seed):
+    check_system(seed, 20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_two_hundred_systems(seed):
+    check_system(seed, 100_000)
+
+
+@pytest.fixture(scope="module")
+def car():
+    transitions = parked_car.drive(episodes=40, steps=60)
+    config = FitConfig(
+        memories=300,
+        bounds="affine",
+        evidence="proved",
+        domain=parked_car.DOMAIN,
+        hidden=(32,),
+        training=TrainingConfig(steps=400, evaluate_every=100),
+    )
+    probes = parked_car.parked(transitions, count=2400)
+    problem = prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=config)
+    tether = build_tether(problem, config)
+    return problem, config, train_method(problem, TETHERED, config, tether=tether).model
+
+
+def test_a_parked_car_stays_parked(car):
+    model = car[2]
+    rng = np.random.default_rng(0)
+    start = rng.uniform([-50, -50, -np.pi], [50, 50, np.pi], (300, 3))
+    path = rollout(model.predict, parked_car.SCHEMA, start, np.zeros((20, 300, 2)))
+    drift = np.hypot(*(path[-1] - path[0])[:, :2].T)
+    assert (drift < 1e-9).mean() > 0.99
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            parameter.mul_(1e3)
+    wild = rollout(model.predict, parked_car.SCHEMA, start, np.zeros((20, 300, 2)))
+    np.testing.assert_array_equal(wild[:, drift < 1e-9], path[:, drift < 1e-9])
+
+
+def test_attack_on_the_car(car):
+    found = attack(car[2], parked_car.TRUSTED, evaluations=100_000)
+    assert 0.5 < found.max_ratio <= 1.0
+    assert found.evaluations >= 100_000
+
+
+def test_delta_of_a_prediction_shrinks_towards_its_memory(car):
+    model = car[2]
+    rng = np.random.default_rng(1)
+    direction = rng.standard_normal((len(model.cells), 5))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    widths = []
+    for share in (0.1, 0.9):
+        inputs = (model.cells.memories + share * model.cells.radius * direction) * model.cells.scale
+        location = model.locate(inputs)
+        limits = model.limits(inputs, location)
+        remainder = limits.delta - 0.5 * (limits.upper - limits.lower)
+        widths.append(np.median(remainder[:, 0]))
+        assert (limits.delta <= model.bounds.delta[location.cell] * (1 + 1e-12)).all()
+    assert widths[1] > 20 * widths[0]
+
+
+def test_saved_and_loaded_with_all_its_bounds(car, tmp_path):
+    model = car[2]
+    save(model, tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors")
+    states, controls = car[0].split.test.states, car[0].split.test.controls
+    one, two = (m.predict(states, controls, details=True) for m in (model, again))
+    for name in ("next_states", "lower", "upper", "delta", "cell"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    outputs = model(torch.from_numpy(states), torch.from_numpy(controls)).detach().numpy()
+    assert (outputs >= one.lower).all() and (outputs <= one.upper).all()
+
+
+def test_direct_stays_within_its_half_width(car):
+    problem, config, _ = car
+    run = train_method(problem, DIRECT, config)
+    with torch.no_grad():
+        for parameter in run.model.network.parameters():
+            parameter.mul_(1e4)
+    test = problem.split.test
+    prediction = run.model.predict(test.states, test.controls, details=True)
+    distance = problem.split.test.schema.distance(prediction.next_states, problem.data[2].trusted)
+    assert (distance <= prediction.delta).all() and (distance > 0.9 * prediction.delta).any()
+    with pytest.raises(TypeError, match="a direct model must keep its trusted model"):
+        save(run.model, "nowhere.safetensors")
+
+
+def test_an_affine_model_has_no_remainder():
+    """M affine: whatever the cells, A is M and only rounding is left."""
+    rng = np.random.default_rng(0)
+    schema = replace(make_schema(["a", "b", "c"], [], ["y"]), advances=(-1,))
+    weights = rng.standard_normal((3, 1))
+    cells = Cells(
+        rng.standard_normal((20, 3)),
+        np.empty((0, 2), np.int64),
+        np.ones(3),
+        5.0,
+        -np.full(3, 9.0),
+        np.full(3, 9.0),
+    )
+    expansion = expand(
+        cells, TrustedModel(lambda s, u: s @ weights + 1.0), schema, "next_state", evidence="proved"
+    )
+    np.testing.assert_allclose(expansion.jacobian[:, 0], np.broadcast_to(weights[:, 0], (20, 3)), rtol=1e-12)
+    assert (expansion.remainder.slopes * expansion.remainder.radii[:, None]).max() < 1e-13
+
+
+def test_lipschitz_of_the_jacobian():
+    schema = replace(make_schema(["a"], [], ["y"]), advances=(-1,))
+    cells = Cells(
+        np.linspace(-2, 2, 9)[:, None],
+        np.empty((0, 2), np.int64),
+        np.array([0.5]),
+        0.7,
+        np.array([-2.0]),
+        np.array([2.0]),
+    )
+    trusted = TrustedModel(
+        lambda s, u: np.sin(s), jacobian=lambda s, u: np.cos(s)[:, :, None], jacobian_lipschitz=1.0
+    )
+    expansion = expand(cells, trusted, schema, "next_state", evidence="lipschitz")
+    points = cells.centers + np.linspace(-0.35, 0.35, 101)
+    for k in range(9):
+        at = points[k][:, None]
+        missed = np.abs(np.sin(at) - expansion.evaluate(cells, at, np.full(101, k)))[:, 0]
+        distance = np.abs(points[k] - cells.centers[k]) / 0.5
+        assert (missed <= expansion.remainder.at(np.full(101, k), distance)[:, 0] + 1e-15).all()
+    with pytest.raises(
+        CertificateError, match="must have the trusted model's Jacobian and the Lipschitz constant"
+    ):
+        expand(cells, TrustedModel(lambda s, u: s), schema, "next_state", evidence="lipschitz")
+
+
+def test_public_fit_with_an_affine_tether():
+    transitions = parked_car.drive(episodes=20, steps=40)
+    model = fit(transitions, trusted=parked_car.unicycle, memories=60, bounds="affine", evidence="proved", hidden=(8,),
+                training=TrainingConfig(steps=20, evaluate_every=20))  # fmt: skip
+    assert isinstance(model.bounds, AffineBounds)
+    assert model.bounds.evidence == "proved"
