@@ -33,7 +33,7 @@ from tether.data import Box, Jitter, Probes, Transitions
 from tether.errors import CertificateError
 from tether.pipeline import FitConfig, resolve_target
 from tether.progress import console_reporter
-from tether.report.tables import certificate_lines, delta_grid, results_grid, rich_table
+from tether.report.tables import certificate_lines, delta_grid, ratio, results_grid, rich_table
 from tether.runs import Comparison, RunFolder, compare, fit_methods, study_columns, verdict
 from tether.storage import load
 from tether.studies.demo import demo_config, run_demo
@@ -235,7 +235,7 @@ def attack_command(
     unit = learned.schema.unit(found.output)
     console.print(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
-        f"reach is {found.distance:.6g} {unit} in '{found.output}', {found.max_ratio:.6f} of the "
+        f"reach is {found.distance:.6g} {unit} in '{found.output}', {ratio(found.max_ratio)} of the "
         f"{found.delta:.6g} {unit} claimed there (evidence level {learned.bounds.evidence}).",
         highlight=False,
     )

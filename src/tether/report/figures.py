@@ -63,7 +63,7 @@ def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
         "constraint_loss_D_mean": "Distance² to M on D, mean",
     }
     with _styled():
-        figure = Figure(figsize=(10, 2.9), layout="constrained")
+        figure = Figure(figsize=(10, 3.2), layout="constrained")
         FigureCanvasAgg(figure)
         axes, styles = figure.subplots(1, len(panels)), _line_styles(histories)
         for axis, (key, title) in zip(axes, panels.items(), strict=True):
@@ -71,7 +71,9 @@ def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
                 values = [max(getattr(e, key), 1e-16) for e in history]
                 axis.plot([e.step for e in history], values, label=name, **styles[name])
             axis.set(title=title, xlabel="gradient steps", yscale="log")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(histories))
+        figure.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(histories))
+        )
     return figure
 
 
@@ -82,7 +84,7 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
         trajectories: (T + 1, dx) states by method; the first two states are the position in metres.
     """
     with _styled():
-        figure = Figure(figsize=(10, 4.1), layout="constrained")
+        figure = Figure(figsize=(10, 4.4), layout="constrained")
         FigureCanvasAgg(figure)
         plane, time = figure.subplots(1, 2, width_ratios=[1, 1.25])
         for name, style in _line_styles(trajectories).items():
@@ -100,7 +102,9 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
         )
         time.set_yscale("log")
         time.margins(x=0.12)
-        figure.legend(*time.get_legend_handles_labels(), loc="outside lower center", ncols=len(trajectories))
+        figure.legend(
+            *time.get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(trajectories))
+        )
     return figure
 
 

@@ -62,7 +62,7 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
         f"Domain: within {domain.radius:.4g} (scaled) of a memory, inside the box of the certificate.",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
-        f"Fresh check: {recheck.points} new points inside the cells came to at most {recheck.max_ratio:.4f} "
+        f"Fresh check: {recheck.points} new points inside the cells came to at most {ratio(recheck.max_ratio)} "
         f"of delta; the trusted model lay outside the bounds at {percent(recheck.outside_bounds)} of them.",
     ]
     if cost is not None:
@@ -94,6 +94,11 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return "0" if value == 0 else f"{value:.3g}"
+
+
+def ratio(value: float) -> str:
+    """Six decimals, never rounded across 1."""
+    return f"{min(value, 0.999999) if value <= 1 else max(value, 1.000001):.6f}"
 
 
 def percent(value: float | None) -> str:

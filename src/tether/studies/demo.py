@@ -50,7 +50,7 @@ def demo_config(seed: int = 0) -> FitConfig:
         evidence="proved",
         domain=parked_car.DOMAIN,
         hidden=(128, 128),
-        training=TrainingConfig(steps=2000),
+        training=TrainingConfig(steps=1500),
         seed=seed,
     )
 
