@@ -28,7 +28,7 @@ def build() -> ConstrainedModel:
     memories = rng.standard_normal((MEMORIES, INPUTS))
     cells = Cells(memories, np.empty((0, 2), dtype=np.int64), ones, 3.0, -10 * ones, 10 * ones)
     lower = rng.standard_normal((MEMORIES, OUTPUTS)) - 0.1
-    bounds = IntervalBounds(lower, lower + 0.2, np.full_like(lower, 0.2), "sampled", None)
+    bounds = IntervalBounds(lower, lower + 0.2, np.full_like(lower, 0.2), np.zeros_like(lower), "sampled")
     return ConstrainedModel(mlp(frame.features_width, OUTPUTS, (1024, 1024)), frame, cells, bounds)
 
 

@@ -29,7 +29,7 @@ def problem(inputs: int, outputs: int, hidden: tuple[int, ...]):
     memories = rng.standard_normal((MEMORIES, inputs))
     cells = Cells(memories, np.empty((0, 2), dtype=np.int64), ones, 10.0, -20 * ones, 20 * ones)
     lower = np.full((MEMORIES, outputs), -2.0)
-    bounds = IntervalBounds(lower, -lower, np.full_like(lower, 4.0), "sampled", None)
+    bounds = IntervalBounds(lower, -lower, np.full_like(lower, 4.0), np.zeros_like(lower), "sampled")
     network = mlp(inputs, outputs, hidden)
     model = ConstrainedModel(network, frame, cells, bounds, operator="clip")
 

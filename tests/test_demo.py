@@ -53,7 +53,7 @@ def test_folder_holds_what_the_design_says(demo):
     assert [run["method"] for run in results["runs"]] == ["Trusted", *(method.name for method in METHODS)]
     assert results["runs"][0]["drift_at_rest"] == 0.0
     certificate = json.loads((folder.path / "certificate.json").read_text())
-    assert certificate["evidence"] == "lipschitz" and certificate["certified"]
+    assert certificate["evidence"] == "proved" and certificate["certified"]
     assert certificate["approximation_cost"]["sharp_holds"] == 1.0
     assert report == folder.path / "report.html"
 
@@ -63,7 +63,7 @@ def test_report_is_self_contained(demo):
     assert not re.search(
         r"""(?:src|href)=["'](?!#)""", text.replace('xlink:href="#', "").replace('href="#', "")
     )
-    assert "GUARANTEED IF" in text and "<svg" in text and "tether demo" in text
+    assert "PROVED: for any weights" in text and "<svg" in text and "tether demo" in text
     assert len(text) < 1_000_000
 
 

@@ -98,7 +98,9 @@ def test_the_papers_theorem_is_not_a_theorem():
     cells = tether.cells.Cells(
         np.zeros((1, 1)), np.empty((0, 2), np.int64), np.ones(1), 1.0, np.array([-1.0]), np.array([1.0])
     )
-    bounds = tether.bounds.IntervalBounds(np.array([[10.0]]), np.array([[11.0]]), np.ones((1, 1)), "sampled", None)
+    bounds = tether.bounds.IntervalBounds(
+        np.array([[10.0]]), np.array([[11.0]]), np.ones((1, 1)), np.zeros_like(np.array([[10.0]])), "sampled"
+    )
     rows = np.linspace(-1, 1, 9)[:, None]
     transitions = Transitions.from_arrays(rows, np.empty((9, 0)), np.zeros((9, 1)), schema=schema)
     cost = approximation_cost(
@@ -161,7 +163,9 @@ def test_settings_are_checked():
         tether.fit(transitions, trusted=parked_car.unicycle, memory=3)
     with pytest.raises(TypeError, match="`config` must come alone; got seed besides"):
         tether.fit(transitions, trusted=parked_car.unicycle, config=SMALL, seed=3)
-    with pytest.raises(ValueError, match="`evidence` must be one of 'sampled', 'lipschitz', 'proved'; got 'hoped'"):
+    with pytest.raises(
+        ValueError, match="`evidence` must be one of 'sampled', 'lipschitz', 'proved'; got 'hoped'"
+    ):
         tether.fit(transitions, trusted=parked_car.unicycle, evidence="hoped")
     with pytest.raises(
         ValueError, match="`domain` must contain the data and probes; got 0.0:1.0 for 'speed'"

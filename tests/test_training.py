@@ -43,7 +43,7 @@ def wide_bounds(frame, width=100.0, cells=5):
     box = np.full(3, 50.0)
     grid = Cells(rng.standard_normal((cells, 3)), np.empty((0, 2), np.int64), np.ones(3), 9.0, -box, box)
     limit = np.full((cells, 2), width)
-    return grid, IntervalBounds(-limit, limit, 2 * limit, "sampled", None)
+    return grid, IntervalBounds(-limit, limit, 2 * limit, np.zeros_like(limit), "sampled")
 
 
 @pytest.mark.parametrize("constrained", [False, True])

@@ -73,6 +73,7 @@ class IntervalBounds:
         lower: (K, P) smallest output allowed.
         upper: (K, P) largest output allowed.
         delta: (K, P) distance to M; what it is worth depends on `evidence`.
+        center: (K, P) M at the memories, by which another M is recognised.
         evidence: how delta is known.
         lemma: (P,) Lemma 4's bound, Lipschitz constant times the diameter of a coverage region, or
             None where no constant is known.
@@ -81,6 +82,7 @@ class IntervalBounds:
     lower: Array
     upper: Array
     delta: Array
+    center: Array
     evidence: Evidence
     lemma: Array | None = None
     kind: ClassVar[Literal["interval"]] = "interval"
@@ -109,6 +111,11 @@ class AffineBounds:
     evidence: Evidence
     pinned: Array
     kind: ClassVar[Literal["affine"]] = "affine"
+
+    @property
+    def center(self) -> Array:
+        """(K, P) M at the memories."""
+        return self.expansion.center
 
     @property
     def lemma(self) -> None:
@@ -171,13 +178,15 @@ def bound_by_intervals(
         outer = lipschitz_range(cells, trusted, schema, target)
     elif evidence == "proved":
         outer = proved_range(cells, trusted, schema, target)
-    _check_contained(inner, outer, schema, evidence)
+    size = np.maximum(np.abs(inner.lower), np.abs(inner.upper))
+    rounding = output_rounding(size, cells, schema, target)
+    _check_contained(inner, outer, rounding, schema, evidence)
     gap = np.maximum(inner.upper - outer.lower, outer.upper - inner.lower)
     constants = trusted.lipschitz_constants(schema, target)
     lemma = None if constants is None else 2 * cells.outer_radius * reach_per_radius(constants, cells.scale)
-    size = np.maximum(np.abs(inner.lower), np.abs(inner.upper))
-    delta = gap + output_rounding(size, cells, schema, target)
-    return IntervalBounds(inner.lower, inner.upper, delta, evidence, lemma)
+    delta = gap + 2 * rounding
+    center = trusted.target(cells.centers, schema, target)
+    return IntervalBounds(inner.lower, inner.upper, delta, center, evidence, lemma)
 
 
 def bound_by_expansions(
@@ -244,9 +253,9 @@ def output_rounding(size: Array, cells: Cells, schema: Schema, target: Target) -
     return (32 + 4 * len(schema.inputs)) * eps * (size + 4 * np.pi * schema.output_angles)
 
 
-def _check_contained(inner: Range, outer: Range, schema: Schema, evidence: Evidence) -> None:
-    """A value of M outside its outer range refutes what that range rests on."""
-    excess = np.maximum(outer.lower - inner.lower, inner.upper - outer.upper)
+def _check_contained(inner: Range, outer: Range, rounding: Array, schema: Schema, evidence: Evidence) -> None:
+    """A value of M outside its outer range by more than rounding refutes what that range rests on."""
+    excess = np.maximum(outer.lower - inner.lower, inner.upper - outer.upper) - rounding
     if (excess > 0).any():
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         remedy = (

@@ -12,10 +12,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from tether.bounds import AffineBounds
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Array, Probes, Transitions
 from tether.errors import CertificateError
+from tether.ranges import lipschitz_range, proved_range
+from tether.remainders import expand
 from tether.trusted import TrustedModel, as_trusted, check_trusted
 
 _MEANING = {
@@ -39,7 +42,10 @@ _EVIDENCE_ASSUMPTIONS = {
         "The trusted model is the mathematical function its NumPy code denotes; its float64 evaluation errs "
         "by no more than a few dozen units in the last place, which delta includes."
     ),
-    "lipschitz": "The Lipschitz constants given for the trusted model hold on every coverage region.",
+    "lipschitz": (
+        "The Lipschitz constants given for the trusted model hold on every coverage region, for the float64 "
+        "values it returns."
+    ),
     "sampled": "The trusted model varies between sampled points no further than they showed. Nobody checked.",
 }
 
@@ -82,11 +88,13 @@ class Recheck:
     Attributes:
         points: how many were drawn, inside every cell.
         max_ratio: largest distance from M to the far end of the bounds, over delta.
+        farthest: per output, the largest such distance.
         outside_bounds: share of points at which M itself lies outside the bounds.
     """
 
     points: int
     max_ratio: float
+    farthest: tuple[float, ...]
     outside_bounds: float
 
 
@@ -161,9 +169,11 @@ def certify(
         )
     trusted = as_trusted(trusted)
     check_trusted(trusted, model.cells.centers, model.schema)
+    _check_same_model(model, trusted)
     fresh = recheck(model, trusted, points_per_cell=points_per_cell, seed=seed)
     evidence = model.bounds.evidence
-    if evidence != "sampled" and fresh.max_ratio > 1:
+    _rederive(model, trusted)
+    if evidence != "sampled" and not fresh.max_ratio <= 1:
         raise CertificateError(
             f"the claim must hold at every point; a fresh point reached {fresh.max_ratio:.6g} times delta. "
             "The trusted model or its Lipschitz constants are not those the bounds were built with."
@@ -175,7 +185,7 @@ def certify(
         claim=_MEANING[evidence],
         evidence=evidence,
         certified=evidence != "sampled",
-        deltas=output_deltas(model),
+        deltas=output_deltas(model, fresh.farthest if evidence == "sampled" else None),
         domain=Domain(model.cells.radius, dict(zip(names, limits, strict=True)), coverage[0], coverage[1]),
         assumptions=_assumptions(model),
         recheck=fresh,
@@ -225,22 +235,66 @@ def recheck(
     # Finite even where delta is zero, because JSON has no word for infinity.
     ratio = np.minimum(farthest / np.maximum(delta, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
     outside = ((values < lower) | (values > upper)).any(axis=1)
-    return Recheck(len(flat), float(ratio.max()), float(outside.mean()))
+    return Recheck(len(flat), float(ratio.max()), tuple(farthest.max(axis=0).tolist()), float(outside.mean()))
+
+
+def _check_same_model(model: ConstrainedModel, trusted: TrustedModel) -> None:
+    """A claim about one M says nothing of another; M at the memories tells them apart."""
+    now = trusted.target(model.cells.centers, model.schema, model.frame.target)
+    gap = model.schema.distance(now, model.bounds.center)
+    # Another machine's sine may differ in the last place, a model worth the name by more.
+    tolerance = 1e-9 * (np.abs(model.bounds.center) + model.frame.outputs.scale)
+    if (gap > tolerance).any():
+        cell, output = np.unravel_index(int(np.argmax(gap / tolerance)), gap.shape)
+        raise CertificateError(
+            "`trusted` must be the model the bounds were built with; at the memory of cell "
+            f"{cell} output '{model.schema.outputs[output]}' differs by {gap[cell, output]:.6g}. Fit anew."
+        )
+
+
+def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
+    """Derives delta again from M; a model file that claims less than that is refused."""
+    evidence, cells, schema, target = model.bounds.evidence, model.cells, model.schema, model.frame.target
+    if evidence == "sampled":
+        return
+    try:
+        if isinstance(model.bounds, AffineBounds):
+            again = expand(cells, trusted, schema, target, evidence=evidence)
+            claimed = model.bounds.expansion
+            # Around the claimed center and slope M is farther off by as much as they differ from M's.
+            shift = np.abs(claimed.jacobian - again.jacobian) @ (cells.outer_radius * cells.scale)
+            shift += np.abs(claimed.center - again.center)
+            rim = again.remainder.slopes * again.remainder.radii[:, None] + again.remainder.offset[:, None]
+            stated = claimed.remainder.slopes * claimed.remainder.radii[:, None]
+            needed, stated = rim + shift[:, None], stated + claimed.remainder.offset[:, None]
+        else:
+            bound = lipschitz_range if evidence == "lipschitz" else proved_range
+            outer = bound(cells, trusted, schema, target)
+            needed = np.maximum(model.bounds.upper - outer.lower, outer.upper - model.bounds.lower)
+            stated = model.bounds.delta
+    except ValueError as error:
+        raise CertificateError(f"the claim cannot be derived again: {error}") from None
+    tolerance = 1e-9 * np.abs(needed)
+    if needed.shape != stated.shape or not (needed <= stated + tolerance).all():
+        raise CertificateError(
+            "the claim must follow from the trusted model again; derived anew, delta is larger than the "
+            "model file says. The file or the trusted model's constants have changed: fit anew."
+        )
 
 
 def _coverage(model: ConstrainedModel, inputs: Array) -> float:
     return float(model.cells.locate(inputs).in_domain.mean())
 
 
-def output_deltas(model: ConstrainedModel) -> tuple[OutputDelta, ...]:
-    """Delta of each output over the cells."""
+def output_deltas(model: ConstrainedModel, found: tuple[float, ...] | None = None) -> tuple[OutputDelta, ...]:
+    """Delta of each output over the cells; an estimate is never below what was `found` since."""
     delta, lemma = model.bounds.delta, model.bounds.lemma
     worst = np.argsort(-delta, axis=0, kind="stable")[:5]
     return tuple(
         OutputDelta(
             name=name,
             unit=model.schema.unit(name),
-            maximum=float(delta[:, k].max()),
+            maximum=max(float(delta[:, k].max()), found[k] if found else 0.0),
             median=float(np.median(delta[:, k])),
             lemma=None if lemma is None else float(lemma[k]),
             worst_cells=tuple(worst[:, k].tolist()),
@@ -257,7 +311,10 @@ def _assumptions(model: ConstrainedModel) -> tuple[str, ...]:
         "The prediction is used in float64 as returned, without further rounding.",
     ]
     if model.schema.angles:
-        lines.append(f"Distance between angles ({', '.join(model.schema.angles)}) is taken on the circle.")
+        lines.append(
+            f"Angles ({', '.join(model.schema.angles)}) are wrapped to [-π, π) before the trusted model sees "
+            "them, and distances between them are taken on the circle."
+        )
     return (*lines, _EVIDENCE_ASSUMPTIONS[model.bounds.evidence])
 
 

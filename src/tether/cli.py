@@ -51,7 +51,9 @@ console = Console(width=None if sys.stdout.isatty() else 110)
 errors = Console(stderr=True)
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
-TrustedSpec = Annotated[str, typer.Option(help="The trusted model: module:function or file.py:function.")]
+TrustedSpec = Annotated[
+    str, typer.Option(help="The trusted model: module:name or file.py:name, a function or a TrustedModel.")
+]
 
 
 @app.command()
@@ -92,15 +94,14 @@ def fit(
     memories: int = 1000,
     bounds: Annotated[Literal["interval", "affine"], typer.Option(help="Kind of tether.")] = "interval",
     evidence: Annotated[
-        Literal["sampled", "lipschitz"], typer.Option(help="How delta is known.")
-    ] = "sampled",
+        Literal["auto", "sampled", "lipschitz", "proved"],
+        typer.Option(help="How delta is known; auto: lipschitz where M has constants, else sampled."),
+    ] = "auto",
     target: Annotated[
         Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
     ] = "auto",
     operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
-    loss: Annotated[
-        Literal["squared_error", "augmented_lagrangian"], typer.Option()
-    ] = "augmented_lagrangian",
+    loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "squared_error",
     hidden: Annotated[str, typer.Option(help="Layer widths, comma separated.")] = "256,256",
     steps: int = 2000,
     gamma: Annotated[float, typer.Option(help="Bounds start wider by gamma^step of their width.")] = 0.0,
@@ -136,7 +137,7 @@ def fit(
         memories=memories,
         bounds=bounds,
         target=None if target == "auto" else target,
-        evidence=evidence,
+        evidence=None if evidence == "auto" else evidence,
         operator=operator,
         hidden=tuple(_integers("hidden", hidden)),
         domain=_box("domain", domain) or None,
@@ -178,10 +179,12 @@ def predict(
     trusted: Annotated[str | None, typer.Option(help="The trusted model, for --outside fallback.")] = None,
 ) -> None:
     """Predict next states, with bounds, cell and domain membership of each row."""
+    if out.suffix.lower() != ".csv":
+        raise ValueError(f"`{out}` must end in .csv; got '{out.suffix}'. Predictions are written as CSV.")
     if out.exists():
         raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
     learned = load(_model_file(model))
-    rows = read_probes(data, learned.schema)
+    rows = read_probes(data, learned.schema, name="data")
     prediction = learned.predict(
         rows.states,
         rows.controls,
@@ -216,6 +219,7 @@ def certify_command(
             write_json(out, certificate.as_dict())
         console.print(f"certificate: {out}", highlight=False)
     if not certificate.certified:
+        console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
 
 
@@ -290,6 +294,8 @@ def main() -> None:
     """Runs the command line; every error the user can cause becomes one line and a code."""
     try:
         app(prog_name="tether")
+    except KeyboardInterrupt:
+        _fail("interrupted. Continue a fit with the same arguments and `--resume`.", 130)
     except CertificateError as error:
         _fail(str(error), 1)
     except (ValueError, TypeError) as error:
@@ -345,7 +351,11 @@ def _command() -> str:
 
 
 def _model_file(path: Path) -> Path:
-    return path / "model.safetensors" if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    if (path / "checkpoints").is_dir():
+        raise ValueError(f"`{path}` must be a finished run; this one is not. Continue it with `--resume`.")
+    return path / "model.safetensors"
 
 
 def _with_unit(model: LearnedModel, name: str) -> str:

@@ -222,8 +222,11 @@ class LearnedModel(nn.Module, ABC):
                 the trusted model (`fallback`), or `raise`.
             trusted: the trusted model, for `fallback`.
         """
+        if outside not in ("flag", "fallback", "raise"):
+            raise ValueError(f"`outside` must be 'flag', 'fallback' or 'raise'; got {outside!r}.")
         inputs = self._check_inputs(states, controls)
-        parts = [self._predict(inputs[k : k + _PREDICT_BATCH]) for k in range(0, len(inputs), _PREDICT_BATCH)]
+        starts = range(0, max(1, len(inputs)), _PREDICT_BATCH)
+        parts = [self._predict(inputs[k : k + _PREDICT_BATCH]) for k in starts]
         prediction = _concatenate(parts) if len(parts) != 1 else parts[0]
         prediction = self._handle_outside(prediction, inputs, outside, trusted)
         return prediction if details else prediction.next_states
@@ -364,6 +367,10 @@ class ConstrainedModel(LearnedModel):
         super().__init__(network, frame)
         if isinstance(bounds, IntervalBounds) and not (bounds.lower <= bounds.upper).all():
             raise ValueError("`bounds` must have lower <= upper in every cell and output.")
+        if not (bounds.delta >= 0).all():
+            raise ValueError(
+                "`bounds` must have a delta of at least 0 in every cell and output; got NaN or less."
+            )
         self.cells = cells
         self.bounds = bounds
         self._operator: Operator = operator
@@ -387,13 +394,15 @@ class ConstrainedModel(LearnedModel):
         Runs wholly in torch, on any device; the cell of a row is the same as :meth:`predict` finds.
         """
         inputs = torch.cat([states, controls], dim=1).double()
+        if not torch.isfinite(inputs).all():
+            raise ValueError("inputs must be finite numbers; got NaN or infinity.")
         tensor = _TensorCache(inputs.device)
         inputs = torch.where(tensor(self.schema.input_angles), _wrap(inputs), inputs)
         cell = nearest_torch(inputs.detach() / tensor(self.cells.scale), tensor(self.cells.memories))[0]
         raw = self.network(self._features(inputs, tensor)).double()
         target = self.respond(raw, *self._limits(inputs, cell, tensor))
         if torch.isnan(target).any():
-            raise ValueError("inputs and weights must be numbers; got NaN.")
+            raise ValueError("the network must give numbers; got NaN. Its weights are damaged.")
         if self.frame.target == "next_state":
             return target
         return inputs[:, tensor(self.schema.advanced)] + target

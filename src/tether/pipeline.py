@@ -59,7 +59,7 @@ class FitConfig:
         target: predict next states or increments; by default increments where every output
             advances a state, because interval bounds on them are tighter.
         evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
-            written with NumPy functions.
+            written with NumPy functions. By default `lipschitz` where M has constants, else `sampled`.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
             `sigmoid` on everything measured so far.
         hidden: layer widths of the network.
@@ -76,7 +76,7 @@ class FitConfig:
     bounds: TetherKind = "interval"
     metric: Literal["data", "trusted"] | None = None
     target: Target | None = None
-    evidence: Evidence = "sampled"
+    evidence: Evidence | None = None
     operator: Operator = "clip"
     hidden: tuple[int, ...] = (256, 256)
     coverage: float = 0.995
@@ -103,7 +103,7 @@ _CHOICES = {
     "target": (None, "next_state", "increment"),
     "bounds": ("interval", "affine"),
     "metric": (None, "data", "trusted"),
-    "evidence": ("sampled", "lipschitz", "proved"),
+    "evidence": (None, "sampled", "lipschitz", "proved"),
     "operator": ("sigmoid", "clip"),
 }
 
@@ -244,6 +244,22 @@ def resolve_target(target: Target | None, transitions: Transitions) -> Target:
     return target or ("increment" if possible else "next_state")
 
 
+def resolve_evidence(evidence: Evidence | None, kind: TetherKind, trusted: TrustedModel) -> Evidence:
+    """The evidence level asked for, after checking that it can be had; or the best that constants give."""
+    if kind == "interval":
+        known = trusted.lipschitz is not None or trusted.increment_lipschitz is not None
+        needs = "Pass `TrustedModel(M, lipschitz=...)`"
+    else:
+        known = trusted.jacobian is not None and trusted.jacobian_lipschitz is not None
+        needs = "Pass `TrustedModel(M, jacobian=..., jacobian_lipschitz=...)`"
+    if evidence == "lipschitz" and not known:
+        raise ValueError(
+            f"evidence `lipschitz` must have constants of the trusted model; got none. {needs}, or use "
+            "evidence `sampled` or `proved`."
+        )
+    return evidence or ("lipschitz" if known else "sampled")
+
+
 def prepare(
     transitions: Transitions,
     *,
@@ -254,7 +270,9 @@ def prepare(
 ) -> Problem:
     """Splits D by episode and Ω by row, checks M, and asks it about every row once."""
     trusted = as_trusted(trusted)
-    resolve_target(config.target, transitions)  # raises before M is asked anything
+    # Both raise before M is asked anything.
+    resolve_target(config.target, transitions)
+    resolve_evidence(config.evidence, config.bounds, trusted)
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
     if isinstance(probes, Jitter):
         probes = Probes.from_jitter(split.train, spread=probes.spread, count=probes.count, seed=config.seed)
@@ -329,13 +347,14 @@ def build_tether(
     train = problem.split.train
     target = resolve_target(config.target, train)
     sampling = replace(config.sampling, seed=config.seed)
+    evidence = resolve_evidence(config.evidence, kind, problem.trusted)
     common = (partition.cells, problem.trusted, train.schema, target)
     bounds: Bounds
     if kind == "interval":
         bounds = bound_by_intervals(
             *common,
             inputs=problem.training_inputs,
-            evidence=config.evidence,
+            evidence=evidence,
             sampling=sampling,
             reporter=reporter,
         )
@@ -344,7 +363,7 @@ def build_tether(
             *common,
             labels=Labels(train.inputs, train.target(target)),
             pinned=problem.pinned,
-            evidence=config.evidence,
+            evidence=evidence,
             sampling=sampling,
         )
     return Tether(kind, partition, bounds, target, time.monotonic() - start)
@@ -443,7 +462,13 @@ def fit(
         raise TypeError(f"`config` must come alone; got {', '.join(settings)} besides. Put them into it.")
     unknown = sorted(set(settings) - set(FitConfig.__dataclass_fields__))
     if unknown:
-        raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}.")
+        inner = sorted(set(unknown) & set(TrainingConfig.__dataclass_fields__))
+        hint = (
+            f"Give {inner[0]} as `training=TrainingConfig({inner[0]}=...)`."
+            if inner
+            else (f"There are: {', '.join(FitConfig.__dataclass_fields__)}.")
+        )
+        raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}. {hint}")
     config = config or FitConfig(**settings)
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
     tether = build_tether(problem, config, reporter=reporter)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
 from tether.enclosure import enclose, enclose_range
-from tether.errors import CertificateError
 from tether.progress import Reporter, silent
 from tether.trusted import Function, TrustedModel
 
@@ -154,7 +153,7 @@ def lipschitz_range(cells: Cells, trusted: TrustedModel, schema: Schema, target:
     """
     constants = trusted.lipschitz_constants(schema, target)
     if constants is None:
-        raise CertificateError(
+        raise ValueError(
             "evidence `lipschitz` must have constants of the trusted model; got none. "
             "Pass `TrustedModel(M, lipschitz=...)`, or use evidence `sampled`."
         )

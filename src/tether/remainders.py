@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
 from tether.enclosure import Enclosure, enclose
-from tether.errors import CertificateError
 from tether.ranges import Evidence, SamplingConfig, fitted_slopes, target_function
 from tether.trusted import TrustedModel
 
@@ -133,7 +132,7 @@ def _expand_lipschitz(cells: Cells, trusted: TrustedModel, schema: Schema, targe
     """By Taylor's theorem, from the Jacobian and the constant of the Jacobian the user gives."""
     constants = trusted.curvature_constants(schema)
     if constants is None or trusted.jacobian is None:
-        raise CertificateError(
+        raise ValueError(
             "evidence `lipschitz` for an affine tether must have the trusted model's Jacobian and the "
             "Lipschitz constant of that Jacobian; got "
             + ("no Jacobian" if trusted.jacobian is None else "no constant")

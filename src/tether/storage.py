@@ -24,6 +24,7 @@ FORMAT = "tether-model"
 FORMAT_VERSION = 1
 
 _CELL_ARRAYS = ("memories", "edges", "scale", "box_lower", "box_upper")
+_INTERVAL_ARRAYS = ("lower", "upper", "delta", "center")
 _REMAINDER_ARRAYS = ("radii", "slopes", "offset")
 
 
@@ -108,7 +109,7 @@ def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
         arrays |= {"bounds.half_width": bounds.half_width, "bounds.pinned": bounds.pinned}
         arrays |= {f"bounds.{name}": getattr(expansion, name) for name in ("center", "jacobian")}
         return arrays | {f"bounds.{name}": getattr(remainder, name) for name in _REMAINDER_ARRAYS}
-    arrays |= {f"bounds.{name}": getattr(bounds, name) for name in ("lower", "upper", "delta")}
+    arrays |= {f"bounds.{name}": getattr(bounds, name) for name in _INTERVAL_ARRAYS}
     return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
 
 
@@ -166,7 +167,7 @@ def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Mod
 
 def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bounds:
     if metadata["kind"] == "interval":
-        limits = (arrays[name] for name in ("lower", "upper", "delta"))
+        limits = (arrays[name] for name in _INTERVAL_ARRAYS)
         return IntervalBounds(*limits, evidence=metadata["evidence"], lemma=arrays.get("lemma"))
     remainder = Remainder(**{name: arrays[name] for name in _REMAINDER_ARRAYS})
     expansion = Expansion(arrays["center"], arrays["jacobian"], remainder)

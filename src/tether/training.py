@@ -219,6 +219,7 @@ class _Run:
     best: dict[str, Tensor] = field(default_factory=dict)
     best_step: int = 0
     seconds: float = 0.0
+    random_state: Tensor = field(default_factory=lambda: torch.empty(0))
 
     @property
     def best_loss(self) -> float:
@@ -250,13 +251,16 @@ def train(
     rows, probes, held_out, held_out_probes = (_Rows.of(part, model, config) for part in parts)
     optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
     run = _Run(model, config, optimizer, model.operator)
+    run.random_state = torch.Generator().manual_seed(config.seed).get_state()
     digest = _run_digest(model, config, parts)
     if checkpoint is not None and checkpoint.exists():
         _restore(run, checkpoint, digest)
     batches = _Batches(rows, probes if config.loss == "augmented_lagrangian" else None, config)
     started = saved = time.monotonic()
     already = run.seconds
-    with _threads_for(model.network):
+    with _threads_for(model.network), torch.random.fork_rng(devices=[]):
+        # Networks with randomness of their own (dropout) draw from here, and resume from here.
+        torch.random.set_rng_state(run.random_state)
         while run.step < config.steps and not _out_of_patience(run):
             loss = _step(run, batches)
             run.step += 1
@@ -270,8 +274,8 @@ def train(
                     saved = time.monotonic()
             if progress is not None and run.step % 20 == 0:
                 progress(run.step, config.steps)
-    if checkpoint is not None:
-        _save(run, checkpoint, digest)
+        if checkpoint is not None:
+            _save(run, checkpoint, digest)
     model.network.load_state_dict(run.best)
     model.network.eval()
     return History(tuple(run.evaluations), run.best_step, run.step, already + time.monotonic() - started)
@@ -353,7 +357,7 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
             f"training must keep a finite loss; got {loss} at step {run.step}. Lower `learning_rate` "
             f"(now {run.config.learning_rate})."
         )
-    network, scale = run.model.network, torch.from_numpy(run.model.frame.outputs.scale)
+    network, scale = run.model.network.eval(), torch.from_numpy(run.model.frame.outputs.scale)
     raw = network(rows.features)
     trusted, target, lower, upper = rows.values.unbind(1)
     outputs = _respond(run, raw, lower, upper)
@@ -371,6 +375,7 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
         operator_input_spread=float(raw.double().std(dim=0, correction=0).mean()),
         operator_saturated=float((raw.abs() > 8).double().mean()),
     )
+    network.train()
     better = evaluation.approximation_loss_D < run.best_loss
     run.evaluations.append(evaluation)
     if better or not run.best:
@@ -387,7 +392,10 @@ def _run_digest(model: LearnedModel, config: TrainingConfig, parts: list[Example
     """Identifies a run: a checkpoint of another one must not be resumed."""
     settings = {key: value for key, value in asdict(config).items() if key != "checkpoint_seconds"}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    digest.update(repr([(n, tuple(p.shape)) for n, p in model.network.named_parameters()]).encode())
+    digest.update(repr(model.network).encode())
+    scaling = (model.frame.inputs, model.frame.outputs)
+    for values in (part for scales in scaling for part in (scales.center, scales.scale)):
+        digest.update(np.ascontiguousarray(values).tobytes())
     for part in parts:
         for values in (part.inputs, part.trusted, part.target):
             digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
@@ -403,7 +411,7 @@ def _save(run: _Run, path: Path, digest: str) -> None:
     tensors |= {f"best.{name}": value for name, value in run.best.items()}
     for parameter, state in run.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{parameter}.{name}": value for name, value in state.items()}
-    tensors["sums"] = run.sums
+    tensors |= {"sums": run.sums, "random_state": torch.random.get_rng_state()}
     # A violation not yet measured is infinite, which JSON has no word for.
     multipliers = [[m.multiplier, m.penalty, None if math.isinf(m.last) else m.last] for m in run.multipliers]
     metadata = {
@@ -433,7 +441,7 @@ def _restore(run: _Run, path: Path, digest: str) -> None:
             state.setdefault(int(parameter), {})[key] = value
     groups = run.optimizer.state_dict()["param_groups"]
     run.optimizer.load_state_dict({"state": state, "param_groups": groups})
-    run.sums = tensors["sums"]
+    run.sums, run.random_state = tensors["sums"], tensors["random_state"]
     run.step, run.best_step, run.seconds = metadata["step"], metadata["best_step"], metadata["seconds"]
     run.multipliers = [
         Multipliers(m, p, math.inf if last is None else last) for m, p, last in metadata["multipliers"]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -159,11 +161,7 @@ def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
     rows = np.unique(np.linspace(0, len(inputs) - 1, 32).astype(np.int64))
     states, controls = inputs[rows, :dx], inputs[rows, dx:]
     outputs = len(schema.outputs)
-    given = (states.copy(), controls.copy())
-    first = _evaluate(trusted.function, *given, outputs)
-    if not (np.array_equal(given[0], states) and np.array_equal(given[1], controls)):
-        raise TrustedModelError("`trusted` must not change its arguments; it wrote to them. Copy them first.")
-    second = _evaluate(trusted.function, states.copy(), controls.copy(), outputs)
+    first, second = (_evaluate(trusted.function, states, controls, outputs) for _ in range(2))
     _check_same(
         first, second, schema, "must be deterministic", "two calls on the same row", "Fix its random seed."
     )
@@ -183,18 +181,25 @@ def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, re
         return
     row, output = (int(k) for k in np.argwhere(one != two)[0])
     raise TrustedModelError(
-        f"`trusted` {rule}; got {one[row, output]!r} and {two[row, output]!r} for output "
+        f"`trusted` {rule}; got {float(one[row, output])!r} and {float(two[row, output])!r} for output "
         f"'{schema.outputs[output]}' from {what}. {remedy}"
     )
 
 
 def _evaluate(function: Function, states: Array, controls: Array, outputs: int) -> Array:
+    # Read-only, because a model that writes into its arguments on some rare row would corrupt the bounds;
+    # copied, because a model may return the same buffer every time.
+    states, controls = _read_only(states), _read_only(controls)
     try:
-        values = np.asarray(function(states, controls), dtype=np.float64)
+        values = np.array(function(states, controls), dtype=np.float64)
     except (Exception, SystemExit) as error:  # a model that exits would end the program without a word
+        if "read-only" in str(error):
+            raise TrustedModelError(
+                "`trusted` must not change its arguments; it wrote to them. Copy them first."
+            ) from error
         raise TrustedModelError(
-            f"`trusted` must not raise; got {type(error).__name__}: {error} on {len(states)} rows "
-            f"(first state {states[:1].tolist()})."
+            f"`trusted` must not raise; got {type(error).__name__}: {error}{_where(error)} when called with "
+            f"states {states.shape} and controls {controls.shape}, first state {states[:1].tolist()}."
         ) from error
     if values.shape != (len(states), outputs):
         raise TrustedModelError(
@@ -208,6 +213,18 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
             f"{states[row].tolist()}, control {controls[row].tolist()}. Guard that case or narrow the domain."
         )
     return values
+
+
+def _read_only(values: Array) -> Array:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _where(error: BaseException) -> str:
+    """File and line at which the model raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if len(frames) > 1 else ""
 
 
 def _constants(name: str, values: ArrayLike, schema: Schema) -> Array:

@@ -1,5 +1,6 @@
 """Certificates attacked: a million random inputs and a gradient search, against the worst weights there are."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,6 @@ from tether.pipeline import FitConfig, build_tether, fit, prepare
 from tether.ranges import SamplingConfig
 from tether.studies import parked_car
 from tether.training import TrainingConfig
-from tether.trusted import TrustedModel
 
 
 @pytest.fixture(scope="module", params=["increment", "next_state"])
@@ -102,14 +102,31 @@ def test_predictions_themselves(certified, factor):
     certified.network.load_state_dict(weights)
     trusted = parked_car.TRUSTED(inputs[:, :3], inputs[:, 3:], certified.schema)
     distance = certified.schema.distance(prediction.next_states, trusted)
+    assert prediction.in_domain.sum() > 1000
     assert (distance <= prediction.delta).all()
     assert np.isinf(prediction.delta[~prediction.in_domain]).all()
 
 
 def test_certify_refuses_another_trusted_model(certified):
-    other = TrustedModel(lambda states, controls: parked_car.unicycle(states, controls) + 50.0, lipschitz=9.0)
-    with pytest.raises(CertificateError, match="a fresh point reached .* times delta"):
-        certify(certified, other)
+    for shift in (50.0, 1e-6):
+        other = replace(parked_car.TRUSTED, function=lambda s, u, by=shift: parked_car.unicycle(s, u) + by)
+        with pytest.raises(CertificateError, match="must be the model the bounds were built with"):
+            certify(certified, other)
+    with pytest.raises(CertificateError, match="the claim cannot be derived again: .* must have constants"):
+        certify(certified, parked_car.unicycle)
+
+
+@pytest.mark.parametrize("factor", [0.9, np.nan])
+def test_certify_derives_the_claim_again(certified, factor):
+    """A delta understated by a tenth is beyond what sampling finds; deriving it anew finds it."""
+    false = copy.copy(certified)
+    false.bounds = replace(certified.bounds, delta=factor * certified.bounds.delta)
+    with pytest.raises(CertificateError, match="derived anew, delta is larger than the model file says"):
+        certify(false, parked_car.TRUSTED)
+    steeper = replace(parked_car.TRUSTED, increment_lipschitz=2 * parked_car.TRUSTED.increment_lipschitz,
+                      lipschitz=2 * parked_car.TRUSTED.lipschitz)  # fmt: skip
+    with pytest.raises(CertificateError, match="derived anew, delta is larger"):
+        certify(certified, steeper)
 
 
 def test_sampled_is_never_called_a_guarantee():

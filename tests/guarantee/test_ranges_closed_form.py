@@ -130,5 +130,38 @@ def test_a_wrong_constant_is_refuted():
 
 def test_lipschitz_needs_constants():
     trusted = TrustedModel(lambda states, controls: 3 * states)
-    with pytest.raises(CertificateError, match="evidence `lipschitz` must have constants"):
+    with pytest.raises(ValueError, match="evidence `lipschitz` must have constants"):
         lipschitz_range(cells_on_a_line(), trusted, LINE, "next_state")
+
+
+@pytest.mark.parametrize("dimensions", range(1, 7))
+@pytest.mark.parametrize("seed", range(5))
+def test_the_lipschitz_range_is_attained(dimensions, seed):
+    """M that changes as fast as its constants allow reaches the range at the rim, and never leaves it."""
+    rng = np.random.default_rng([dimensions, seed])
+    scale = 10.0 ** rng.uniform(-3, 3, dimensions)
+    center = rng.standard_normal(dimensions) * scale * 10.0 ** rng.uniform(-2, 4)
+    slope = rng.standard_normal(dimensions) / scale
+    box = np.abs(center) + 2 * scale
+    cells = Cells((center / scale)[None], np.empty((0, 2), np.int64), scale, 0.7, -box, box)
+    schema = type(LINE)(tuple(f"s{k}" for k in range(dimensions)), (), ("y",), advances=(-1,))
+    steepest = int(np.argmax(scale))
+    along = slope * scale / np.linalg.norm(slope * scale)
+    for function, constant, direction in (
+        (lambda s, u: s @ slope[:, None], np.abs(slope)[None], along * np.sign(slope) * np.sign(slope)),
+        (lambda s, u: s[:, steepest : steepest + 1], [1.0], np.eye(dimensions)[steepest]),
+    ):
+        outer = lipschitz_range(cells, TrustedModel(function, lipschitz=constant), schema, "next_state")
+        rim = (cells.memories + np.array([[-1.0], [1.0]]) * cells.radius * direction) * scale
+        values = function(rim, None)[:, 0]
+        reached = (values.max() - values.min()) / (outer.upper - outer.lower)[0, 0]
+        assert 1 - 1e-4 < reached <= 1.0
+        assert outer.lower[0, 0] <= values.min() and values.max() <= outer.upper[0, 0]
+
+
+def test_constants_of_the_increment_grow_by_one():
+    """M(x) = -x has constant 1, and its increment -2x has 2."""
+    schema = make_schema(["x"], [])
+    cells = Cells(np.zeros((1, 1)), np.empty((0, 2), np.int64), np.ones(1), 1.0, -np.ones(1), np.ones(1))
+    outer = lipschitz_range(cells, TrustedModel(lambda s, u: -s, lipschitz=1.0), schema, "increment")
+    assert outer.lower[0, 0] <= -2.0 and outer.upper[0, 0] >= 2.0
