@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, overload
 
@@ -79,6 +80,12 @@ class Frame:
     inputs: Scaling
     outputs: Scaling
 
+    # Cached, like the schema's, because a prediction of one row has no time to build them.
+    @cached_property
+    def output_tensors(self) -> tuple[Tensor, Tensor]:
+        """Centre and scale of the target as tensors."""
+        return torch.from_numpy(self.outputs.center), torch.from_numpy(self.outputs.scale)
+
     @property
     def features_width(self) -> int:
         """Number of features: one per input, one more per angle."""
@@ -87,6 +94,8 @@ class Frame:
     def features(self, inputs: Array) -> Array:
         """(N, F): scaled inputs; an angle enters as its sine and cosine, so nothing jumps at ±π."""
         angles = self.schema.input_angles
+        if not angles.any():
+            return (inputs - self.inputs.center) / self.inputs.scale
         plain = (inputs[:, ~angles] - self.inputs.center[~angles]) / self.inputs.scale[~angles]
         return np.concatenate([plain, np.sin(inputs[:, angles]), np.cos(inputs[:, angles])], axis=1)
 
@@ -176,9 +185,8 @@ class LearnedModel(nn.Module, ABC):
         """Target (N, P) from raw output and the limits (N, P); inside them whatever `raw` is, NaN apart."""
         if self.operator == "sigmoid":
             return constrain(raw, lower, upper, "sigmoid")
-        scaling = self.frame.outputs
-        center, scale = (torch.from_numpy(v).to(raw.device) for v in (scaling.center, scaling.scale))
-        values = anchor + center + scale * raw
+        center, scale = self.frame.output_tensors
+        values = anchor + center.to(raw.device) + scale.to(raw.device) * raw
         return values if self.operator is None else constrain(values, lower, upper, self.operator)
 
     @overload

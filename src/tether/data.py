@@ -142,7 +142,8 @@ class Schema:
         """(N, D) inputs, angles in [-π, π)."""
         inputs = np.concatenate([states, controls], axis=1)
         angles = self.input_angles
-        inputs[:, angles] = wrap_angle(inputs[:, angles])
+        if angles.any():
+            inputs[:, angles] = wrap_angle(inputs[:, angles])
         return inputs
 
     def unwrap_outputs(self, states: Array, outputs: Array) -> Array:

@@ -63,8 +63,8 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
         f"Domain: within {domain.radius:.4g} (scaled) of a memory, inside the box of the certificate.",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
         f"Fresh check: {recheck.points} new points inside the cells came to at most "
-        f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the bounds "
-        f"at {percent(recheck.outside_bounds)} of them.",
+        f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the "
+        f"bounds at {percent(recheck.outside_bounds)} of them.",
     ]
     if cost is not None:
         lines.append(
