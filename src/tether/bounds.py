@@ -58,11 +58,18 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
-    """Labelled data: (N, D) physical inputs and (N, P) observed targets."""
+class Observations:
+    """What the data show, and where M must be followed exactly.
+
+    Attributes:
+        inputs: (N, D) physical inputs of labelled data.
+        targets: (N, P) what was observed there.
+        pinned: (D,) as in :class:`AffineBounds`.
+    """
 
     inputs: Array
     targets: Array
+    pinned: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,33 +202,52 @@ def bound_by_expansions(
     schema: Schema,
     target: Target,
     *,
-    labels: Labels,
-    pinned: Array,
+    observations: Observations,
+    budget: Array | None = None,
     evidence: Evidence = "proved",
     sampling: SamplingConfig = SamplingConfig(),
 ) -> AffineBounds:
-    """Affine bounds of every cell, as wide as the labelled data ask for.
+    """Affine bounds of every cell, as wide as the labelled data ask for and the budget allows.
 
     Args:
         cells: the cells.
         trusted: M.
         schema: what the columns mean.
         target: whether next states or increments are bounded.
-        labels: labelled training data.
-        pinned: (D,) as in :class:`AffineBounds`.
+        observations: labelled training data, and what probes pin.
+        budget: (P,) the delta to stay within, if any.
         evidence: how the remainder is known.
         sampling: how many points a sampled remainder rests on.
+
+    Raises:
+        CertificateError: where the remainder alone exceeds the budget, naming cell, output and shortfall.
     """
     expansion = expand(cells, trusted, schema, target, evidence=evidence, sampling=sampling)
-    cell = cells.locate(labels.inputs).cell
-    deviation = np.abs(labels.targets - expansion.evaluate(cells, labels.inputs, cell))
+    cell = cells.locate(observations.inputs).cell
+    deviation = np.abs(observations.targets - expansion.evaluate(cells, observations.inputs, cell))
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
     size = np.abs(expansion.center) + np.abs(expansion.jacobian) @ (cells.radius * cells.scale) + half_width
     rounding = output_rounding(size, cells, schema, target)
     remainder = expansion.remainder
     padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
+    if budget is not None:
+        half_width = np.minimum(half_width, _room(budget, padded, schema))
     padded = Expansion(expansion.center, expansion.jacobian, padded)
-    return AffineBounds(padded, half_width, evidence, pinned)
+    return AffineBounds(padded, half_width, evidence, observations.pinned)
+
+
+def _room(budget: Array, remainder: Remainder, schema: Schema) -> Array:
+    """(K, P) what a budget leaves for the half-width once the remainder is paid."""
+    # A last rounding of the sum of both must not exceed the budget either.
+    room = budget * (1 - 1e-12) - (remainder.slopes[:, -1] * remainder.radii[-1] + remainder.offset)
+    if (room < 0).any():
+        cell, output = np.unravel_index(int(np.argmin(room / budget)), room.shape)
+        raise CertificateError(
+            f"`delta` must leave room for the remainder; in cell {cell} output '{schema.outputs[output]}' "
+            f"the remainder exceeds {budget[output]:.4g} by {-room[cell, output]:.4g}. "
+            "Allow more memories or a larger delta."
+        )
+    return room
 
 
 def pooled_deviation(cells: Cells, cell: NDArray[np.int64], deviation: Array) -> Array:

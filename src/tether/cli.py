@@ -93,6 +93,10 @@ def fit(
     ] = None,
     memories: int = 1000,
     bounds: Annotated[Literal["interval", "affine"], typer.Option(help="Kind of tether.")] = "interval",
+    delta: Annotated[
+        str,
+        typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine bounds."),
+    ] = "",
     evidence: Annotated[
         Literal["auto", "sampled", "lipschitz", "proved"],
         typer.Option(help="How delta is known; auto: lipschitz where M has constants, else sampled."),
@@ -136,6 +140,7 @@ def fit(
     config = FitConfig(
         memories=memories,
         bounds=bounds,
+        delta=_delta(delta),
         target=None if target == "auto" else target,
         evidence=None if evidence == "auto" else evidence,
         operator=operator,
@@ -401,6 +406,19 @@ def _box(option: str, text: str) -> Box:
             raise ValueError(f"`--{option}` must be name=low:high or name=value; got '{name}={limits}'.")
         box[name] = numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
     return box
+
+
+def _delta(text: str) -> float | dict[str, float] | None:
+    if not text:
+        return None
+    try:
+        if "=" not in text:
+            return float(text)
+        return {name: float(value) for name, value in _pairs("delta", text).items()}
+    except ValueError:
+        raise ValueError(
+            f"`--delta` must be a number, or name=number, comma separated; got '{text}'."
+        ) from None
 
 
 def _probes(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from tether.bounds import (
     EVIDENCE_MARGIN,
     AffineBounds,
     Bounds,
-    Labels,
+    Observations,
     bound_by_expansions,
     bound_by_intervals,
 )
@@ -35,6 +35,7 @@ from tether.constrained import (
     mlp,
 )
 from tether.data import Array, Box, Jitter, Probes, Scaling, Schema, Split, Target, Transitions, fit_scaling
+from tether.errors import CertificateError
 from tether.memories import fit_memories
 from tether.metric import bending_weights
 from tether.progress import Reporter, silent
@@ -53,6 +54,8 @@ class FitConfig:
         memories: number of memories (and cells).
         bounds: `interval`, the paper's constant range per cell, or `affine`, a first-order model of M per
             cell and as much room as the data ask for.
+        delta: with affine bounds, the distance to M to stay within, one number or one per output name;
+            `memories` is then where the search for enough of them starts.
         metric: what makes cells small along an input: its spread in the `data`, or also how much the
             `trusted` model bends along it; by default the former for interval bounds, as in the paper,
             and the latter for affine ones.
@@ -74,6 +77,7 @@ class FitConfig:
 
     memories: int = 1000
     bounds: TetherKind = "interval"
+    delta: float | Mapping[str, float] | None = None
     metric: Literal["data", "trusted"] | None = None
     target: Target | None = None
     evidence: Evidence | None = None
@@ -94,6 +98,10 @@ class FitConfig:
             raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
+        if self.delta is not None and self.bounds != "affine":
+            raise ValueError(
+                "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
+            )
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
@@ -361,8 +369,8 @@ def build_tether(
     else:
         bounds = bound_by_expansions(
             *common,
-            labels=Labels(train.inputs, train.target(target)),
-            pinned=problem.pinned,
+            observations=Observations(train.inputs, train.target(target), problem.pinned),
+            budget=_budget(config.delta, train.schema),
             evidence=evidence,
             sampling=sampling,
         )
@@ -402,6 +410,40 @@ def train_method(
             model, data, training, checkpoint=checkpoint, progress=progress, on_evaluation=on_evaluation
         )
     return TrainedRun(method, model, history, config.seed)
+
+
+def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Tether:
+    """A tether that keeps to `config.delta`, with as many memories as that takes.
+
+    Each attempt has 1.6 times the memories of the last. The last one's CertificateError, which names the
+    cell and the shortfall, is raised once they exceed half of the distinct inputs.
+    """
+    if config.delta is None:
+        return build_tether(problem, config, reporter=reporter)
+    most = len(np.unique(problem.training_inputs, axis=0)) // 2
+    while True:
+        try:
+            return build_tether(problem, config, reporter=reporter)
+        except CertificateError:
+            if config.memories >= most:
+                raise
+            config = replace(config, memories=min(most, int(1.6 * config.memories) + 1))
+
+
+def _budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
+    """(P,) delta of each output, infinite where none was asked for; None where none at all was."""
+    if delta is None:
+        return None
+    named = delta if isinstance(delta, Mapping) else dict.fromkeys(schema.outputs, delta)
+    unknown = sorted(set(named) - set(schema.outputs))
+    if unknown:
+        raise ValueError(
+            f"`delta` must name outputs ({', '.join(schema.outputs)}); got {', '.join(unknown)}."
+        )
+    budget = np.array([named.get(name, np.finfo(np.float64).max) for name in schema.outputs])
+    if not (budget > 0).all():
+        raise ValueError(f"`delta` must be positive; got {delta}.")
+    return budget
 
 
 def _untrained(
@@ -471,7 +513,7 @@ def fit(
         raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}. {hint}")
     config = config or FitConfig(**settings)
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
-    tether = build_tether(problem, config, reporter=reporter)
+    tether = build_tether_within(problem, config, reporter=reporter)
     method = replace(TETHERED if config.bounds == "affine" else CONSTRAINED, loss=config.training.loss)
     run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
     assert isinstance(run.model, ConstrainedModel)

@@ -28,9 +28,11 @@ from tether.pipeline import (
     FitConfig,
     Method,
     Problem,
+    Tether,
+    TetherKind,
     TrainedRun,
-    build_cells_for,
     build_tether,
+    build_tether_within,
     measure,
     measure_trusted,
     prepare,
@@ -198,12 +200,15 @@ def _compare(
     reporter: Reporter,
 ) -> Comparison:
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
-    partition = build_cells_for(problem, config, reporter=reporter)
-    kinds = dict.fromkeys(method.tether for method in methods if method.celled)
-    tethers = {
-        kind: build_tether(problem, config, kind=kind, partition=partition, reporter=reporter)  # type: ignore[arg-type]
-        for kind in kinds
-    }
+    tethers: dict[str | None, Tether] = {}
+    kinds: list[TetherKind] = [method.tether for method in methods if method.celled]  # type: ignore[misc]
+    # Affine first: a delta asked for decides how many memories there are, for all methods alike.
+    for kind in sorted(set(kinds)):
+        if kind == "affine":
+            tethers[kind] = build_tether_within(problem, replace(config, bounds="affine"), reporter=reporter)
+            continue
+        partition = tethers["affine"].partition if "affine" in tethers else None
+        tethers[kind] = build_tether(problem, config, kind=kind, partition=partition, reporter=reporter)
     runs, results = [], [measure_trusted(problem, config.seed)]
     for method in methods:
         tether = tethers.get(method.tether)

@@ -7,11 +7,21 @@ import pytest
 import torch
 
 from tether.attack import attack
-from tether.bounds import AffineBounds, Labels, bound_by_expansions, bound_by_intervals
+from tether.bounds import AffineBounds, Observations, bound_by_expansions, bound_by_intervals
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling, make_schema
-from tether.pipeline import DIRECT, TETHERED, FitConfig, build_tether, fit, prepare, train_method
+from tether.errors import CertificateError
+from tether.pipeline import (
+    DIRECT,
+    TETHERED,
+    FitConfig,
+    build_tether,
+    build_tether_within,
+    fit,
+    prepare,
+    train_method,
+)
 from tether.remainders import expand
 from tether.rollout import rollout
 from tether.storage import load, save
@@ -52,7 +62,7 @@ def model_of(function, inputs, bounds_kind, seed):
     if bounds_kind == "affine":
         pinned = np.full(inputs, np.nan)
         bounds = bound_by_expansions(
-            cells, trusted, schema, "next_state", labels=Labels(data, truth), pinned=pinned
+            cells, trusted, schema, "next_state", observations=Observations(data, truth, pinned)
         )
     else:
         bounds = bound_by_intervals(cells, trusted, schema, "next_state", inputs=data, evidence="proved")
@@ -221,3 +231,22 @@ def test_public_fit_with_an_affine_tether():
                 training=TrainingConfig(steps=20, evaluate_every=20))  # fmt: skip
     assert isinstance(model.bounds, AffineBounds)
     assert model.bounds.evidence == "proved"
+
+
+def test_delta_as_the_input(car):
+    """A delta asked for is kept in every cell, with more memories than the search started from."""
+    problem, config, _ = car
+    wanted = replace(config, memories=40, delta={"x": 0.25, "y": 0.25})
+    with pytest.raises(CertificateError, match=r"in cell \d+ output '[xy]' the remainder exceeds 0.25 by"):
+        build_tether(problem, wanted)
+    tether = build_tether_within(problem, wanted)
+    assert len(tether.cells) > 40
+    assert (tether.bounds.delta[:, :2] <= 0.25).all()
+    for part in (problem.data[2], problem.probes[2]):
+        assert tether.cells.locate(part.inputs).in_domain.mean() > 0.97
+    with pytest.raises(CertificateError, match="`delta` must leave room for the remainder"):
+        build_tether_within(problem, replace(wanted, delta=1e-6))
+    with pytest.raises(ValueError, match="`delta` must name outputs"):
+        build_tether(problem, replace(wanted, delta={"speed": 1.0}))
+    with pytest.raises(ValueError, match="`delta` must come with bounds 'affine'"):
+        replace(wanted, bounds="interval")
