@@ -59,6 +59,8 @@ class OutputDelta:
         unit: of the output.
         maximum: over cells.
         median: over cells.
+        held_out: median and 99 % quantile over held-out inputs in the domain, each with the delta of its
+            own distance to its memory; None where no held-out inputs were given.
         lemma: Lemma 4's bound (constant times diameter), None where no constant is known.
         worst_cells: the cells with the largest delta, worst first.
     """
@@ -67,6 +69,7 @@ class OutputDelta:
     unit: str
     maximum: float
     median: float
+    held_out: tuple[float, float] | None
     lemma: float | None
     worst_cells: tuple[int, ...]
 
@@ -185,7 +188,11 @@ def certify(
         claim=_MEANING[evidence],
         evidence=evidence,
         certified=evidence != "sampled",
-        deltas=output_deltas(model, fresh.farthest if evidence == "sampled" else None),
+        deltas=output_deltas(
+            model,
+            found=fresh.farthest if evidence == "sampled" else None,
+            held_out=None if transitions is None else transitions.inputs,
+        ),
         domain=Domain(model.cells.radius, dict(zip(names, limits, strict=True)), coverage[0], coverage[1]),
         assumptions=_assumptions(model),
         recheck=fresh,
@@ -286,21 +293,31 @@ def _coverage(model: ConstrainedModel, inputs: Array) -> float:
     return float(model.cells.locate(inputs).in_domain.mean())
 
 
-def output_deltas(model: ConstrainedModel, found: tuple[float, ...] | None = None) -> tuple[OutputDelta, ...]:
-    """Delta of each output over the cells; an estimate is never below what was `found` since."""
+def output_deltas(
+    model: ConstrainedModel, *, found: tuple[float, ...] | None = None, held_out: Array | None = None
+) -> tuple[OutputDelta, ...]:
+    """Delta of each output over cells and held-out inputs (N, D); never below what was `found` since."""
     delta, lemma = model.bounds.delta, model.bounds.lemma
     worst = np.argsort(-delta, axis=0, kind="stable")[:5]
+    spread = None if held_out is None else _delta_quantiles(model, held_out)
     return tuple(
         OutputDelta(
             name=name,
             unit=model.schema.unit(name),
             maximum=max(float(delta[:, k].max()), found[k] if found else 0.0),
             median=float(np.median(delta[:, k])),
+            held_out=None if spread is None else (float(spread[0, k]), float(spread[1, k])),
             lemma=None if lemma is None else float(lemma[k]),
             worst_cells=tuple(worst[:, k].tolist()),
         )
         for k, name in enumerate(model.schema.outputs)
     )
+
+
+def _delta_quantiles(model: ConstrainedModel, inputs: Array) -> Array | None:
+    location = model.locate(inputs)
+    delta = model.limits(inputs, location).delta[location.in_domain]
+    return np.quantile(delta, [0.5, 0.99], axis=0) if len(delta) else None
 
 
 def _assumptions(model: ConstrainedModel) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from tether.pipeline import (
     prepare,
     train_method,
 )
+from tether.ranges import SamplingConfig
 from tether.remainders import expand
 from tether.rollout import rollout
 from tether.storage import load, save
@@ -250,3 +251,32 @@ def test_delta_as_the_input(car):
         build_tether(problem, replace(wanted, delta={"speed": 1.0}))
     with pytest.raises(ValueError, match="`delta` must come with bounds 'affine'"):
         replace(wanted, bounds="interval")
+
+
+def test_remainders_converge_at_their_orders():
+    """On a grid of K memories in d = 2, delta falls as K^(-1/d) for intervals and K^(-2/d) for affine bounds."""
+    schema = replace(make_schema(["a", "b"], [], ["y"]), advances=(-1,))
+    trusted = TrustedModel(lambda s, u: np.sin(s[:, :1]) * np.cos(s[:, 1:]))
+    counts, deltas = [], []
+    for side in (6, 12, 24, 48):
+        axis = (np.arange(side) + 0.5) * 4 / side - 2
+        memories = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        radius = np.sqrt(2) * 2 / side
+        cells = Cells(
+            memories, np.empty((0, 2), np.int64), np.ones(2), radius, np.full(2, -2.0), np.full(2, 2.0)
+        )
+        interval = bound_by_intervals(
+            cells,
+            trusted,
+            schema,
+            "next_state",
+            inputs=memories,
+            evidence="proved",
+            sampling=SamplingConfig(16, 2),
+        )
+        affine = expand(cells, trusted, schema, "next_state", evidence="proved").remainder
+        counts.append(len(cells))
+        deltas.append([np.median(interval.delta), np.median(affine.slopes[:, -1] * affine.radii[-1])])
+    slopes = np.polyfit(np.log(counts), np.log(deltas), 1)[0]
+    assert slopes[0] == pytest.approx(-0.5, abs=0.1)
+    assert slopes[1] == pytest.approx(-1.0, abs=0.1)

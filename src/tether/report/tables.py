@@ -45,14 +45,20 @@ def run_name(run: dict[str, Any]) -> str:
 
 
 def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
-    """Delta per output."""
-    lemma = any(d.lemma is not None for d in deltas)
-    header = ("output", "unit", "delta, worst cell", "delta, median cell", *(["Lemma 4"] if lemma else []))
-    rows = [
-        (d.name, d.unit or "-", number(d.maximum), number(d.median), *([number(d.lemma)] if lemma else []))
-        for d in deltas
-    ]
-    return Grid(f"Distance to the trusted model, evidence level {evidence}", header, tuple(rows))
+    """Delta per output: over cells at their rim, and over held-out inputs where they lie."""
+    columns: dict[str, list[str]] = {
+        "output": [d.name for d in deltas],
+        "unit": [d.unit or "-" for d in deltas],
+        "delta, worst cell": [number(d.maximum) for d in deltas],
+        "median cell": [number(d.median) for d in deltas],
+    }
+    if all(d.held_out for d in deltas):
+        columns["99 % of held-out D"] = [number(d.held_out[1]) for d in deltas if d.held_out]
+        columns["median of held-out D"] = [number(d.held_out[0]) for d in deltas if d.held_out]
+    if all(d.lemma is not None for d in deltas):
+        columns["Lemma 4"] = [number(d.lemma) for d in deltas]
+    rows = tuple(zip(*columns.values(), strict=True))
+    return Grid(f"Distance to the trusted model, evidence level {evidence}", tuple(columns), rows)
 
 
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
