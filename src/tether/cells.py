@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tether.data import Array, Box, Schema
 from tether.kernels import compiled, compiled_reordered, in_threads
 from tether.memories import Memories
-from tether.nearest import NearestIndex
+from tether.nearest import NearestIndex, exact_squared_distance
 
 _LISTED_NEIGHBOURS = 512
 _EPS = np.finfo(np.float64).eps
@@ -137,9 +137,10 @@ def build_cells(
     """
     index = NearestIndex(memories.nodes)
     distances = [np.sqrt(index.query(inputs / scale).squared_distance) for inputs in held_out]
-    # Five per cent of slack, because the held-out sets are samples themselves. A radius of zero
-    # (every held-out input sits on a memory) would leave regions without an interior.
-    radius = 1.05 * max(float(np.quantile(d, quantile)) for d in distances)
+    # Slack, because the held-out sets are a few episodes themselves: without it the next few are covered
+    # to 97 % at times, with it to 99.5 % in all of five draws of the demo. A radius of zero (every
+    # held-out input sits on a memory) would leave regions without an interior.
+    radius = 1.25 * max(float(np.quantile(d, quantile)) for d in distances)
     radius = max(radius, 1e-9 * (1.0 + float(np.abs(memories.nodes).max())))
     lower = (memories.nodes.min(axis=0) - radius) * scale
     upper = (memories.nodes.max(axis=0) + radius) * scale
@@ -312,15 +313,6 @@ def _list_neighbours(memories: Array, start: int, ids: NDArray[np.int32], distan
     distances[:] = np.sqrt(np.maximum(np.take_along_axis(found, order, axis=1) - error, 0.0))
 
 
-@compiled
-def _squared_distance(point, memory):
-    total = 0.0
-    for d in range(point.shape[0]):
-        gap = point[d] - memory[d]
-        total += gap * gap
-    return total
-
-
 @compiled_reordered
 def _rough_squared_distance(point, memory):
     total = 0.0
@@ -334,7 +326,7 @@ def _rough_squared_distance(point, memory):
 def _inside(point, cell, geometry):
     """Whether `cell` is the exactly nearest memory of `point`, and within the radius."""
     memories, neighbours = geometry.memories, geometry.neighbours
-    own = _squared_distance(point, memories[cell])
+    own = exact_squared_distance(point, memories[cell])
     if not own <= geometry.radius * geometry.radius:
         return False
     # A memory more than twice as far from the cell's own memory as the point is cannot be nearer.
@@ -346,13 +338,13 @@ def _inside(point, cell, geometry):
         # Only a near tie needs the exact sum: reordering changes a sum of squares by a few roundings.
         if _rough_squared_distance(point, memories[other]) > own * (1.0 + 1e-9) + 1e-290:
             continue
-        gap = _squared_distance(point, memories[other])
+        gap = exact_squared_distance(point, memories[other])
         if gap < own or (gap == own and other < cell):
             return False
     if neighbours.shape[1] == memories.shape[0] - 1:
         return True
     for other in range(memories.shape[0]):
-        gap = _squared_distance(point, memories[other])
+        gap = exact_squared_distance(point, memories[other])
         if gap < own or (gap == own and other < cell):
             return False
     return True

@@ -163,7 +163,8 @@ score_one = _group_scores(1)
 
 
 @compiled
-def _exact(point, memory):
+def exact_squared_distance(point, memory):
+    """Sum over dimensions, in order, every operation rounded once."""
     total = 0.0
     for d in range(point.shape[0]):
         difference = point[d] - memory[d]
@@ -175,7 +176,7 @@ def _exact(point, memory):
 def _scan_all(point, memories, row, cell, squared_distance):
     best, winner = np.inf, 0
     for k in range(memories.shape[0]):
-        distance = _exact(point, memories[k])
+        distance = exact_squared_distance(point, memories[k])
         if distance < best:
             best, winner = distance, k
     cell[row], squared_distance[row] = winner, best
@@ -193,7 +194,7 @@ def _scan_candidates(point, memories, slack, scores, minima, row, cell, squared_
         if minima[group] <= limit:
             for k in range(group * GROUP, min((group + 1) * GROUP, memories.shape[0])):
                 if scores[k] <= limit:
-                    distance = _exact(point, memories[k])
+                    distance = exact_squared_distance(point, memories[k])
                     if distance < best:
                         best, winner = distance, k
     if winner < 0:  # not reached with finite numbers; never index with it

@@ -14,7 +14,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 .verdict { border-left: .3rem solid var(--accent); padding: .4rem 1rem; background: var(--soft); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } caption { text-align: left; font-weight: 600; }
 figure { margin: 1rem 0; background: #fff; border-radius: .4rem; padding: .5rem; }
 figure svg { width: 100%; height: auto; } figcaption { color: #444; font-size: .9rem; padding: 0 .5rem; }

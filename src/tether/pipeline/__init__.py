@@ -1,0 +1,52 @@
+"""The whole way from transitions to a constrained model, and what is measured on the way.
+
+``prepare`` -> Problem (splits, M's answers) -> ``build_tether`` -> cells and bounds ->
+``train_method`` -> model and history -> ``measure`` -> one run of ``results.json``.
+"""
+
+from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
+from tether.pipeline.measures import measure, measure_trusted
+from tether.pipeline.methods import (
+    AUGMENTED_LAGRANGIAN,
+    CONSTRAINED,
+    DIRECT,
+    RESIDUAL,
+    TETHERED,
+    VANILLA,
+    VANILLA_INCREMENT,
+    Method,
+    TrainedRun,
+    train_method,
+)
+from tether.pipeline.problem import Part, Problem, prepare
+from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether, build_tether_within
+from tether.pipeline.whole import fit, record
+
+__all__ = [
+    "AUGMENTED_LAGRANGIAN",
+    "CONSTRAINED",
+    "DIRECT",
+    "RESIDUAL",
+    "TETHERED",
+    "VANILLA",
+    "VANILLA_INCREMENT",
+    "FitConfig",
+    "Method",
+    "Part",
+    "Partition",
+    "Problem",
+    "Tether",
+    "TetherKind",
+    "TrainedRun",
+    "build_cells_for",
+    "build_tether",
+    "build_tether_within",
+    "fit",
+    "measure",
+    "measure_trusted",
+    "prepare",
+    "record",
+    "resolve_evidence",
+    "resolve_target",
+    "train_method",
+]

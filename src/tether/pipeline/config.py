@@ -1,0 +1,118 @@
+"""Everything a fit can be told, and what is settled before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tether.constrained import (
+    Operator,
+)
+from tether.data import Box, Target, Transitions
+from tether.ranges import Evidence, SamplingConfig
+from tether.training import TrainingConfig
+from tether.trusted import TrustedModel
+
+TetherKind = Literal["interval", "affine"]
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Everything a fit can be told.
+
+    Attributes:
+        memories: number of memories (and cells).
+        bounds: `interval`, the paper's constant range per cell, or `affine`, a first-order model of M per
+            cell and as much room as the data ask for.
+        delta: with affine bounds, the distance to M to stay within, one number or one per output name;
+            `memories` is then where the search for enough of them starts.
+        metric: what makes cells small along an input: its spread in the `data`, or also how much the
+            `trusted` model bends along it; by default the former for interval bounds, as in the paper,
+            and the latter for affine ones.
+        target: predict next states or increments; by default increments where every output
+            advances a state, because interval bounds on them are tighter.
+        evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
+            written with NumPy functions. By default `lipschitz` where M has constants, else `sampled`.
+        operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
+            `sigmoid` on everything measured so far.
+        hidden: layer widths of the network.
+        coverage: quantile of held-out inputs that the coverage radius must reach.
+        domain: limits of inputs by name, beyond which nothing is claimed.
+        validation: share of episodes (and probes) held out to choose radius and weights.
+        test: share of episodes (and probes) held out to measure.
+        sampling: how hard M's range is searched.
+        training: how the network is trained.
+        seed: of split, memories, samples, weights and batches.
+    """
+
+    memories: int = 1000
+    bounds: TetherKind = "interval"
+    delta: float | Mapping[str, float] | None = None
+    metric: Literal["data", "trusted"] | None = None
+    target: Target | None = None
+    evidence: Evidence | None = None
+    operator: Operator = "clip"
+    hidden: tuple[int, ...] = (256, 256)
+    coverage: float = 0.995
+    domain: Box | None = None
+    validation: float = 0.15
+    test: float = 0.15
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"`seed` must be at least 0; got {self.seed}.")
+        if self.memories < 1:
+            raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
+        if not 0 < self.coverage <= 1:
+            raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
+        if self.delta is not None and self.bounds != "affine":
+            raise ValueError(
+                "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
+            )
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
+
+
+_CHOICES = {
+    "target": (None, "next_state", "increment"),
+    "bounds": ("interval", "affine"),
+    "metric": (None, "data", "trusted"),
+    "evidence": (None, "sampled", "lipschitz", "proved"),
+    "operator": ("sigmoid", "clip"),
+}
+
+
+def _options(allowed: tuple[str | None, ...]) -> str:
+    return ", ".join(f"'{choice}'" for choice in allowed if choice is not None)
+
+
+def resolve_target(target: Target | None, transitions: Transitions) -> Target:
+    """The target asked for, or increments where the data allow them."""
+    possible = min(transitions.schema.advances, default=-1) >= 0
+    if target == "increment" and not possible:
+        raise ValueError(
+            "target 'increment' must have outputs that each advance a state; got outputs "
+            f"{', '.join(transitions.schema.outputs)}. Use target 'next_state'."
+        )
+    return target or ("increment" if possible else "next_state")
+
+
+def resolve_evidence(evidence: Evidence | None, kind: TetherKind, trusted: TrustedModel) -> Evidence:
+    """The evidence level asked for, after checking that it can be had; or the best that constants give."""
+    if kind == "interval":
+        known = trusted.lipschitz is not None or trusted.increment_lipschitz is not None
+        needs = "Pass `TrustedModel(M, lipschitz=...)`"
+    else:
+        known = trusted.jacobian is not None and trusted.jacobian_lipschitz is not None
+        needs = "Pass `TrustedModel(M, jacobian=..., jacobian_lipschitz=...)`"
+    if evidence == "lipschitz" and not known:
+        raise ValueError(
+            f"evidence `lipschitz` must have constants of the trusted model; got none. {needs}, or use "
+            "evidence `sampled` or `proved`."
+        )
+    return evidence or ("lipschitz" if known else "sampled")

@@ -1,0 +1,103 @@
+"""What is measured on held-out data: one run of ``results.json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether.constrained import (
+    ConstrainedModel,
+    DirectModel,
+    Prediction,
+)
+from tether.data import Schema
+from tether.pipeline.methods import TrainedRun
+from tether.pipeline.problem import Problem
+from tether.pipeline.tethers import Tether
+
+
+def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> dict[str, Any]:
+    """One entry of ``results.json``, on the test parts."""
+    schema = problem.split.test.schema
+    dx = len(schema.states)
+    predictions = []
+    for part in (problem.data[2], problem.probes[2]):
+        predictions.append(run.model.predict(part.inputs[:, :dx], part.inputs[:, dx:]))
+    result = {
+        "method": run.method.name,
+        "memories": len(tether.cells) if tether and run.method.celled else None,
+        "seed": run.seed,
+        "steps": run.history.steps,
+        "best_step": run.history.best_step,
+        **_losses(problem, *predictions),
+        "seconds_training": run.history.seconds,
+        "operator_input_spread": run.history.evaluations[-1].operator_input_spread,
+        "operator_saturated": run.history.evaluations[-1].operator_saturated,
+    }
+    if isinstance(run.model, DirectModel) and run.method.tether == "direct":
+        width = run.model.half_width
+        result |= {
+            "delta_certified": {
+                name: {"max": float(width[k]), "median": float(width[k])}
+                for k, name in enumerate(schema.outputs)
+            },
+            "evidence_level": "direct",
+        }
+    if tether is None or not isinstance(run.model, ConstrainedModel):
+        return result
+    delta = tether.bounds.delta
+    truth = problem.split.test.next_states
+    bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
+    miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
+    omega = run.model.locate(problem.probes[2].inputs)
+    return result | {
+        "delta_certified": {
+            name: {"max": float(delta[:, k].max()), "median": float(np.median(delta[:, k]))}
+            for k, name in enumerate(schema.outputs)
+        },
+        "evidence_level": tether.bounds.evidence,
+        "coverage_D": float(bounds.in_domain.mean()),
+        "coverage_omega": float(omega.in_domain.mean()),
+        "tether_miss_D": {name: float(miss[:, k].max()) for k, name in enumerate(schema.outputs)},
+        "delta_D": _delta_quantiles(bounds, schema),
+        "seconds_memories": tether.partition.seconds,
+        "seconds_bounds": tether.seconds,
+    }
+
+
+def _delta_quantiles(prediction: Prediction, schema: Schema) -> dict[str, dict[str, float]] | None:
+    """Delta per prediction over the rows in the domain: a row near its memory deserves a smaller one."""
+    delta = prediction.delta[prediction.in_domain]
+    if len(delta) == 0:
+        return None
+    middle, most = np.quantile(delta, [0.5, 0.99], axis=0).tolist()
+    return {name: {"median": middle[k], "q99": most[k]} for k, name in enumerate(schema.outputs)}
+
+
+def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
+    """The entry of ``results.json`` for M alone."""
+    losses = _losses(problem, problem.data[2].trusted, problem.probes[2].trusted)
+    return {
+        "method": "Trusted",
+        "memories": None,
+        "seed": seed,
+        "steps": 0,
+        **losses,
+        "seconds_training": 0.0,
+    }
+
+
+def _losses(problem: Problem, on_data: Any, on_probes: Any) -> dict[str, float]:
+    """Mean over outputs of the squared error, physical units, as in the paper's plots."""
+    schema = problem.split.test.schema
+    error = schema.distance(on_data, problem.split.test.next_states) ** 2
+    gap = (schema.distance(on_data, problem.data[2].trusted) ** 2).mean(axis=1)
+    omega = (schema.distance(on_probes, problem.probes[2].trusted) ** 2).mean(axis=1)
+    return {
+        "approximation_loss_D": float(error.mean()),
+        "constraint_loss_D_mean": float(gap.mean()),
+        "constraint_loss_D_max": float(gap.max()),
+        "constraint_loss_omega_mean": float(omega.mean()),
+        "constraint_loss_omega_max": float(omega.max()),
+    }

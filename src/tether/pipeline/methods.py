@@ -1,0 +1,140 @@
+"""The rows of the tables: a tether or none, and a loss; and how each is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from torch import nn
+
+from tether.bounds import (
+    EVIDENCE_MARGIN,
+    AffineBounds,
+)
+from tether.constrained import (
+    ConstrainedModel,
+    DirectModel,
+    Frame,
+    LearnedModel,
+    UnconstrainedModel,
+    mlp,
+)
+from tether.data import Target
+from tether.pipeline.config import FitConfig, TetherKind, resolve_target
+from tether.pipeline.problem import Problem
+from tether.pipeline.tethers import Tether
+from tether.progress import Reporter, silent
+from tether.training import Evaluation, History, Loss, TrainingData, train
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables: a tether or none, and a loss.
+
+    Attributes:
+        name: as the tables print it.
+        tether: `interval` or `affine` (cells), `direct` (M at run time, bounded), `residual` (M at run
+            time, unbounded), or None.
+        loss: what is minimised.
+        target: next states or increments; None: whatever the fit predicts.
+    """
+
+    name: str
+    tether: TetherKind | Literal["direct", "residual"] | None
+    loss: Loss
+    target: Target | None = None
+
+    @property
+    def celled(self) -> bool:
+        """Whether it needs cells."""
+        return self.tether in ("interval", "affine")
+
+
+VANILLA = Method("Vanilla", None, "squared_error", "next_state")
+VANILLA_INCREMENT = Method("Vanilla Δ", None, "squared_error", "increment")
+RESIDUAL = Method("Residual", "residual", "squared_error")
+AUGMENTED_LAGRANGIAN = Method("Augmented Lagrangian", None, "augmented_lagrangian", "next_state")
+CONSTRAINED = Method("Constrained", "interval", "augmented_lagrangian")
+TETHERED = Method("Tethered", "affine", "squared_error")
+DIRECT = Method("Direct", "direct", "squared_error")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRun:
+    """One trained method."""
+
+    method: Method
+    model: LearnedModel
+    history: History
+    seed: int
+
+
+def train_method(
+    problem: Problem,
+    method: Method,
+    config: FitConfig,
+    *,
+    tether: Tether | None = None,
+    network: nn.Module | None = None,
+    checkpoint: Path | None = None,
+    reporter: Reporter = silent,
+    on_evaluation: Callable[[list[Evaluation]], None] | None = None,
+) -> TrainedRun:
+    """Trains one method of the tables.
+
+    Args:
+        problem: what it learns.
+        method: tether or none, and the loss.
+        config: network, operator, training, seed.
+        tether: cells and bounds, for a tethered method.
+        network: a module to train instead of an MLP of `config.hidden`.
+        checkpoint: file to resume from and save to.
+        reporter: opens a progress display.
+        on_evaluation: given all evaluations so far after each one.
+    """
+    model = _untrained(problem, method, config, tether, network)
+    frame = model.frame
+    parts = (problem.data[0], problem.probes[0], problem.data[1], problem.probes[1])
+    data = TrainingData(*(part.examples(frame) for part in parts))
+    training = replace(config.training, loss=method.loss, seed=config.seed)
+    with reporter(method.name) as progress:
+        history = train(
+            model, data, training, checkpoint=checkpoint, progress=progress, on_evaluation=on_evaluation
+        )
+    return TrainedRun(method, model, history, config.seed)
+
+
+def _untrained(
+    problem: Problem, method: Method, config: FitConfig, tether: Tether | None, network: nn.Module | None
+) -> LearnedModel:
+    """The model of a method before training; its guarantee, if it has one, holds already."""
+    train = problem.split.train
+    wanted = tether.target if method.celled and tether else method.target or config.target
+    target = resolve_target(wanted, train)
+
+    def build(frame: Frame) -> nn.Module:
+        return network or mlp(
+            frame.features_width, len(frame.schema.outputs), config.hidden, seed=config.seed
+        )
+
+    if method.celled:
+        if tether is None or tether.kind != method.tether:
+            raise TypeError(f"`tether` must be an {method.tether} tether for method '{method.name}'.")
+        anchor = None
+        if isinstance(tether.bounds, AffineBounds):
+            location = tether.cells.locate(train.inputs)
+            anchor = tether.bounds.limits(tether.cells, train.inputs, location).anchor
+        frame = problem.frame(target, anchor)
+        return ConstrainedModel(build(frame), frame, tether.cells, tether.bounds, operator=config.operator)
+    if method.tether is not None:
+        examples = problem.data[0].examples(problem.frame(target))
+        frame = problem.frame(target, examples.trusted)
+        assert examples.target is not None
+        seen = EVIDENCE_MARGIN * np.abs(examples.target - examples.trusted).max(axis=0)
+        width = seen if method.tether == "direct" else np.full_like(seen, np.inf)
+        return DirectModel(build(frame), frame, problem.trusted, width)
+    frame = problem.frame(target)
+    return UnconstrainedModel(build(frame), frame)

@@ -1,0 +1,145 @@
+"""Cells and bounds for a problem, of a given kind or within a given delta."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tether.bounds import (
+    Bounds,
+    Observations,
+    bound_by_expansions,
+    bound_by_intervals,
+)
+from tether.cells import Cells, build_cells, pin_memories
+from tether.data import Array, Schema, Target
+from tether.errors import CertificateError
+from tether.memories import fit_memories
+from tether.metric import bending_weights
+from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
+from tether.pipeline.problem import Problem
+from tether.progress import Reporter, silent
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Cells, and what finding them took."""
+
+    cells: Cells
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tether:
+    """Bounds over cells, and what they took."""
+
+    kind: TetherKind
+    partition: Partition
+    bounds: Bounds
+    target: Target
+    seconds: float
+
+    @property
+    def cells(self) -> Cells:
+        """The cells."""
+        return self.partition.cells
+
+
+def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Partition:
+    """Memories and cells from the training parts; the radius from the validation parts."""
+    start = time.monotonic()
+    scale = problem.scaling.scale
+    if config.metric == "trusted" or (config.metric is None and config.bounds == "affine"):
+        target = resolve_target(config.target, problem.split.train)
+        schema = problem.split.train.schema
+        scale = scale / bending_weights(
+            problem.trusted, problem.training_inputs, schema, target, seed=config.seed
+        )
+    with reporter("Memories") as progress:
+        memories = fit_memories(
+            problem.training_inputs / scale, config.memories, seed=config.seed, progress=progress
+        )
+    memories = pin_memories(memories, problem.probes[0].inputs / scale, problem.pinned / scale)
+    cells = build_cells(
+        memories,
+        scale,
+        held_out=[problem.data[1].inputs, problem.probes[1].inputs],
+        quantile=config.coverage,
+        schema=problem.split.train.schema,
+        domain=config.domain,
+    )
+    return Partition(cells, time.monotonic() - start)
+
+
+def build_tether(
+    problem: Problem,
+    config: FitConfig,
+    *,
+    kind: TetherKind | None = None,
+    partition: Partition | None = None,
+    reporter: Reporter = silent,
+) -> Tether:
+    """Bounds over cells; `kind` and `partition` default to what `config` says."""
+    partition = partition or build_cells_for(problem, config, reporter=reporter)
+    kind = kind or config.bounds
+    start = time.monotonic()
+    train = problem.split.train
+    target = resolve_target(config.target, train)
+    sampling = replace(config.sampling, seed=config.seed)
+    evidence = resolve_evidence(config.evidence, kind, problem.trusted)
+    common = (partition.cells, problem.trusted, train.schema, target)
+    bounds: Bounds
+    if kind == "interval":
+        bounds = bound_by_intervals(
+            *common,
+            inputs=problem.training_inputs,
+            evidence=evidence,
+            sampling=sampling,
+            reporter=reporter,
+        )
+    else:
+        bounds = bound_by_expansions(
+            *common,
+            observations=Observations(train.inputs, train.target(target), problem.pinned),
+            budget=_budget(config.delta, train.schema),
+            evidence=evidence,
+            sampling=sampling,
+        )
+    return Tether(kind, partition, bounds, target, time.monotonic() - start)
+
+
+def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Tether:
+    """A tether that keeps to `config.delta`, with as many memories as that takes.
+
+    Each attempt has 1.6 times the memories of the last. The last one's CertificateError, which names the
+    cell and the shortfall, is raised once they exceed half of the distinct inputs.
+    """
+    if config.delta is None:
+        return build_tether(problem, config, reporter=reporter)
+    most = len(np.unique(problem.training_inputs, axis=0)) // 2
+    while True:
+        try:
+            return build_tether(problem, config, reporter=reporter)
+        except CertificateError:
+            if config.memories >= most:
+                raise
+            config = replace(config, memories=min(most, int(1.6 * config.memories) + 1))
+
+
+def _budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
+    """(P,) delta of each output, infinite where none was asked for; None where none at all was."""
+    if delta is None:
+        return None
+    named = delta if isinstance(delta, Mapping) else dict.fromkeys(schema.outputs, delta)
+    unknown = sorted(set(named) - set(schema.outputs))
+    if unknown:
+        raise ValueError(
+            f"`delta` must name outputs ({', '.join(schema.outputs)}); got {', '.join(unknown)}."
+        )
+    budget = np.array([named.get(name, np.finfo(np.float64).max) for name in schema.outputs])
+    if not (budget > 0).all():
+        raise ValueError(f"`delta` must be positive; got {delta}.")
+    return budget

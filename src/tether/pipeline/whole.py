@@ -1,0 +1,78 @@
+"""The whole way from transitions to a constrained model, in one call."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from torch import nn
+
+from tether.constrained import (
+    ConstrainedModel,
+)
+from tether.data import Jitter, Probes, Transitions
+from tether.pipeline.config import FitConfig
+from tether.pipeline.methods import CONSTRAINED, TETHERED, TrainedRun, train_method
+from tether.pipeline.problem import Problem, prepare
+from tether.pipeline.tethers import build_tether_within
+from tether.progress import Reporter, silent
+from tether.training import TrainingConfig
+from tether.trusted import Function, TrustedModel
+
+
+def fit(
+    transitions: Transitions,
+    *,
+    trusted: TrustedModel | Function,
+    probes: Probes | Jitter = Jitter(),
+    network: nn.Module | None = None,
+    reporter: Reporter = silent,
+    config: FitConfig | None = None,
+    **settings: Any,
+) -> ConstrainedModel:
+    """Learns a model of `transitions` that stays within a bounded distance of `trusted`.
+
+    Args:
+        transitions: D.
+        trusted: M, any callable ``(states, controls) -> next states``.
+        probes: Ω; by default the training data, jittered.
+        network: a module from features to outputs, instead of an MLP.
+        reporter: opens progress displays; see :func:`tether.console_reporter`.
+        config: all settings at once.
+        settings: fields of :class:`FitConfig`, instead of `config`.
+    """
+    if config is not None and settings:
+        raise TypeError(f"`config` must come alone; got {', '.join(settings)} besides. Put them into it.")
+    unknown = sorted(set(settings) - set(FitConfig.__dataclass_fields__))
+    if unknown:
+        inner = sorted(set(unknown) & set(TrainingConfig.__dataclass_fields__))
+        hint = (
+            f"Give {inner[0]} as `training=TrainingConfig({inner[0]}=...)`."
+            if inner
+            else (f"There are: {', '.join(FitConfig.__dataclass_fields__)}.")
+        )
+        raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}. {hint}")
+    config = config or FitConfig(**settings)
+    problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+    tether = build_tether_within(problem, config, reporter=reporter)
+    method = replace(TETHERED if config.bounds == "affine" else CONSTRAINED, loss=config.training.loss)
+    run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
+    assert isinstance(run.model, ConstrainedModel)
+    run.model.record = record(problem, config, run, transitions)
+    return run.model
+
+
+def record(problem: Problem, config: FitConfig, run: TrainedRun, transitions: Transitions) -> dict[str, Any]:
+    """What is saved with a model about where it came from."""
+    coverage = [
+        float(run.model.locate(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)
+    ]
+    return {
+        "config": asdict(config),
+        "steps": run.history.steps,
+        "data_sha256": transitions.digest(),
+        "trusted": problem.trusted.name,
+        "trusted_source_sha256": problem.trusted.source_digest,
+        "coverage_D": coverage[0],
+        "coverage_omega": coverage[1],
+    }
