@@ -84,12 +84,12 @@ class Cells:
         """The prepared nearest-memory search."""
         return NearestIndex(self.memories)
 
-    @property
+    @cached_property
     def centers(self) -> Array:
         """(K, D) memories in physical units."""
         return self.memories * self.scale
 
-    @property
+    @cached_property
     def outer_radius(self) -> float:
         """A radius no input that :meth:`locate` accepts exceeds in exact arithmetic.
 

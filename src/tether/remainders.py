@@ -60,7 +60,7 @@ class Expansion:
     def evaluate(self, cells: Cells, inputs: Array, cell: NDArray[np.int64]) -> Array:
         """(N, P) A at physical inputs (N, D), each in the given cell."""
         offset = inputs - cells.centers[cell]
-        return self.center[cell] + np.einsum("npd,nd->np", self.jacobian[cell], offset)
+        return self.center[cell] + (self.jacobian[cell] @ offset[:, :, None])[:, :, 0]
 
 
 def expand(

@@ -40,7 +40,6 @@ from tether.pipeline import (
     train_method,
 )
 from tether.progress import Reporter, silent
-from tether.report.figures import as_svg, curves_figure
 from tether.report.page import Picture, Section, page
 from tether.report.tables import certificate_lines, delta_grid, results_grid, run_name
 from tether.storage import save
@@ -260,6 +259,9 @@ def report_page(
     sections: Sequence[Section] = (),
 ) -> str:
     """The report of a run: verdict, results, certificate, curves, and a study's own sections."""
+    # Here, because drawing takes half a second to import and most commands draw nothing.
+    from tether.report.figures import as_svg, curves_figure
+
     histories = {run.method.name: run.history.evaluations for run in comparison.runs}
     curves = as_svg(curves_figure(histories))
     caption = "Validation data during training; squared distances in physical units, log scale."

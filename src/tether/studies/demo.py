@@ -20,7 +20,6 @@ from tether.pipeline import (
     Method,
 )
 from tether.progress import Reporter, silent
-from tether.report.figures import as_png, as_svg, drift_figure
 from tether.report.page import Picture, Section
 from tether.report.tables import run_name
 from tether.rollout import rollout
@@ -72,6 +71,8 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
         paths = trajectories[run_name(result)]
         drift = np.hypot(*(paths[-1, :, :2] - paths[0, :, :2]).T)
         result["drift_at_rest"], result["drift_at_rest_max"] = float(drift[0]), float(drift.max())
+    from tether.report.figures import as_png, as_svg, drift_figure
+
     figure = drift_figure({name: paths[:, 0] for name, paths in trajectories.items()})
     write_bytes(folder.path / "drift.png", as_png(figure))
     caption = (
