@@ -237,12 +237,12 @@ def test_public_fit_with_an_affine_tether():
 def test_delta_as_the_input(car):
     """A delta asked for is kept in every cell, with more memories than the search started from."""
     problem, config, _ = car
-    wanted = replace(config, memories=40, delta={"x": 0.25, "y": 0.25})
-    with pytest.raises(CertificateError, match=r"in cell \d+ output '[xy]' the remainder exceeds 0.25 by"):
+    wanted = replace(config, memories=40, delta={"x": 0.5, "y": 0.5})
+    with pytest.raises(CertificateError, match=r"in cell \d+ output '[xy]' the remainder exceeds 0.5 by"):
         build_tether(problem, wanted)
     tether = build_tether_within(problem, wanted)
     assert len(tether.cells) > 40
-    assert (tether.bounds.delta[:, :2] <= 0.25).all()
+    assert (tether.bounds.delta[:, :2] <= 0.5).all()
     for part in (problem.data[2], problem.probes[2]):
         assert tether.cells.locate(part.inputs).in_domain.mean() > 0.97
     with pytest.raises(CertificateError, match="`delta` must leave room for the remainder"):
