@@ -186,8 +186,8 @@ def test_kinks_give_the_hull_of_the_generalized_derivative():
         )
 
     box = enclose(kinks, [[-1.0, -1.0]], [[1.0, 1.0]], states=2)
-    np.testing.assert_allclose(box.jacobian_lower[0], [[-1, 0], [0, 0], [0, 0], [-1, -1]], rtol=1e-15)
-    np.testing.assert_allclose(box.jacobian_upper[0], [[1, 0], [1, 3], [1, 0], [1, 1]], rtol=1e-15)
+    np.testing.assert_allclose(box.jacobian_lower[0], [[-1, 0], [0, 0], [0, 0], [-1, -1]], rtol=1e-14)
+    np.testing.assert_allclose(box.jacobian_upper[0], [[1, 0], [1, 3], [1, 0], [1, 1]], rtol=1e-14)
 
 
 def test_absent_derivatives_are_exactly_zero():

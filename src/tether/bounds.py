@@ -119,6 +119,10 @@ class AffineBounds:
     pinned: Array
     kind: ClassVar[Literal["affine"]] = "affine"
 
+    def __post_init__(self) -> None:
+        if not ((self.half_width >= 0) & np.isfinite(self.half_width)).all():
+            raise ValueError("`half_width` must be finite and at least 0 in every cell and output.")
+
     @property
     def center(self) -> Array:
         """(K, P) M at the memories."""
@@ -192,6 +196,7 @@ def bound_by_intervals(
     constants = trusted.lipschitz_constants(schema, target)
     lemma = None if constants is None else 2 * cells.outer_radius * reach_per_radius(constants, cells.scale)
     delta = gap + 2 * rounding
+    _check_finite(delta, schema)
     center = trusted.target(cells.centers, schema, target)
     return IntervalBounds(inner.lower, inner.upper, delta, center, evidence, lemma)
 
@@ -233,7 +238,17 @@ def bound_by_expansions(
     if budget is not None:
         half_width = np.minimum(half_width, _room(budget, padded, schema))
     padded = Expansion(expansion.center, expansion.jacobian, padded)
+    _check_finite(padded.remainder.slopes[:, -1] + padded.remainder.offset + half_width, schema)
     return AffineBounds(padded, half_width, evidence, observations.pinned)
+
+
+def _check_finite(delta: Array, schema: Schema) -> None:
+    if not np.isfinite(delta).all():
+        cell, output = np.argwhere(~np.isfinite(delta))[0]
+        raise CertificateError(
+            f"the trusted model must be bounded over every cell; in cell {cell} output "
+            f"'{schema.outputs[output]}' is not. Use more memories, or narrow the domain."
+        )
 
 
 def _room(budget: Array, remainder: Remainder, schema: Schema) -> Array:

@@ -76,6 +76,10 @@ class Cells:
     box_lower: Array
     box_upper: Array
 
+    def __post_init__(self) -> None:
+        if not (self.radius > 0 and (self.scale > 0).all()):
+            raise ValueError("`radius` and `scale` must be positive.")
+
     def __len__(self) -> int:
         return len(self.memories)
 

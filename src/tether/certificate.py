@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tether.bounds import AffineBounds
+from tether.bounds import AffineBounds, output_rounding
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Array, Probes, Transitions
@@ -238,7 +238,7 @@ def recheck(
     values = trusted.target(flat, model.schema, model.frame.target)
     limits = model.limits(flat, model.cells.locate(flat))
     lower, upper, delta = limits.lower, limits.upper, limits.delta
-    farthest = np.maximum(values - lower, upper - values)
+    farthest = np.maximum(model.schema.distance(values, lower), model.schema.distance(upper, values))
     # Finite even where delta is zero, because JSON has no word for infinity.
     ratio = np.minimum(farthest / np.maximum(delta, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
     outside = ((values < lower) | (values > upper)).any(axis=1)
@@ -271,9 +271,15 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
             # Around the claimed center and slope M is farther off by as much as they differ from M's.
             shift = np.abs(claimed.jacobian - again.jacobian) @ (cells.outer_radius * cells.scale)
             shift += np.abs(claimed.center - again.center)
-            rim = again.remainder.slopes * again.remainder.radii[:, None] + again.remainder.offset[:, None]
-            stated = claimed.remainder.slopes * claimed.remainder.radii[:, None]
-            needed, stated = rim + shift[:, None], stated + claimed.remainder.offset[:, None]
+            size = np.abs(claimed.center) + np.abs(claimed.jacobian) @ (cells.radius * cells.scale)
+            shift += output_rounding(size, cells, schema, target)
+            # Slope and offset apart, on the same shells: then the claim dominates at every distance.
+            needed = np.concatenate(
+                [again.remainder.slopes, (again.remainder.offset + shift)[:, None]], axis=1
+            )
+            stated = np.concatenate([claimed.remainder.slopes, claimed.remainder.offset[:, None]], axis=1)
+            if not np.array_equal(claimed.remainder.radii, again.remainder.radii):
+                stated = np.full_like(needed, -np.inf)
         else:
             bound = lipschitz_range if evidence == "lipschitz" else proved_range
             outer = bound(cells, trusted, schema, target)

@@ -176,7 +176,7 @@ def proved_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Ta
     over_box = enclose(function, lower, upper, states=dx)
     point = enclose_range(function, centers, centers, states=dx)
     largest = np.maximum(np.abs(over_box.jacobian_lower), np.abs(over_box.jacobian_upper))
-    change = cells.outer_radius * np.linalg.norm(largest * cells.scale, axis=2) * (1 + 1e-12)
+    change = cells.outer_radius * length(largest * cells.scale) * (1 + 1e-12)
     low = np.maximum(over_box.lower, np.nextafter(point.lower - change, -np.inf))
     high = np.minimum(over_box.upper, np.nextafter(point.upper + change, np.inf))
     # M's code may return an angle any number of turns away from where it is unwrapped to.
@@ -205,8 +205,15 @@ def reach_per_radius(constants: Array, scale: Array) -> Array:
     2-norm of ``L scale``; for (P, 1) the physical Euclidean length is at most the largest scale.
     """
     if constants.shape[1] == len(scale):
-        return np.linalg.norm(constants * scale, axis=1)
+        return length(constants * scale)
     return constants[:, 0] * scale.max()
+
+
+def length(vectors: Array) -> Array:
+    """2-norm along the last axis, without the underflow and overflow of squaring small and large numbers."""
+    largest = np.abs(vectors).max(axis=-1, keepdims=True)
+    unit = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0)
+    return np.linalg.norm(unit, axis=-1) * largest[..., 0]
 
 
 def rounding_margin(values: Array, change: Array) -> Array:

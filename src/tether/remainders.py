@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
 from tether.enclosure import Enclosure, enclose
-from tether.ranges import Evidence, SamplingConfig, fitted_slopes, target_function
+from tether.ranges import Evidence, SamplingConfig, fitted_slopes, length, target_function
 from tether.trusted import TrustedModel
 
 _SHELLS = np.arange(1, 9) / 8
@@ -36,6 +36,12 @@ class Remainder:
     radii: Array
     slopes: Array
     offset: Array
+
+    def __post_init__(self) -> None:
+        if not ((np.diff(self.radii) > 0).all() and self.radii[0] > 0):
+            raise ValueError("`radii` must be positive and ascending.")
+        if not ((self.slopes >= 0).all() and (self.offset >= 0).all()):
+            raise ValueError("`slopes` and `offset` must be numbers of at least 0.")
 
     def at(self, cell: NDArray[np.int64], distance: Array) -> Array:
         """(N, P) remainder in cells (N,) at scaled distances (N,), at most the last radius."""
@@ -118,7 +124,7 @@ def _largest_slope(enclosed: Enclosure, jacobian: Array, scale: Array) -> Array:
     """(K, P) most that the derivative can differ from `jacobian`, per unit of scaled distance."""
     deviation = np.maximum(enclosed.jacobian_upper - jacobian, jacobian - enclosed.jacobian_lower)
     deviation = deviation + 4 * _EPS * (np.abs(jacobian) + deviation)
-    return np.linalg.norm(deviation * scale, axis=2) * (1 + (len(scale) + 8) * _EPS)
+    return length(deviation * scale) * (1 + (len(scale) + 16) * _EPS)
 
 
 def _gap(center: Array, point: Enclosure, schema: Schema) -> Array:

@@ -1,5 +1,6 @@
 """Proved tethers of random systems, attacked; and corrupted ones, which the attack must find."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from tether.attack import attack
 from tether.bounds import AffineBounds, Observations, bound_by_expansions, bound_by_intervals
 from tether.cells import Cells
+from tether.certificate import certify
 from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling, make_schema
 from tether.errors import CertificateError
@@ -280,3 +282,51 @@ def test_remainders_converge_at_their_orders():
     slopes = np.polyfit(np.log(counts), np.log(deltas), 1)[0]
     assert slopes[0] == pytest.approx(-0.5, abs=0.1)
     assert slopes[1] == pytest.approx(-1.0, abs=0.1)
+
+
+def test_rounding_of_a_large_input_that_cancels():
+    """(x + y) - y errs by a rounding of y, although its derivative by y is zero."""
+    schema = make_schema(["x", "y"], [])
+    box = np.array([1.0, 1e6])
+    cells = Cells(np.zeros((1, 2)), np.empty((0, 2), np.int64), box, 1.5, -box, box)
+    trusted = TrustedModel(lambda s, u: np.stack([s[:, 0] + s[:, 1] + 0.1 - s[:, 1], s[:, 1]], axis=1))
+    nothing = Observations(np.zeros((1, 2)), np.array([[0.1, 0.0]]), np.full(2, np.nan))
+    bounds = bound_by_expansions(cells, trusted, schema, "increment", observations=nothing)
+    frame = Frame(schema, "increment", Scaling(np.zeros(2), box), Scaling(np.zeros(2), np.ones(2)))
+    model = ConstrainedModel(mlp(2, 2, (4,)), frame, cells, bounds)
+    found = attack(model, trusted, evaluations=100_000)
+    assert 0 < found.max_ratio <= 1.0 and found.delta < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda b: replace(b, half_width=b.half_width - 1.0), "`half_width` must be finite and at least 0"),
+        (
+            lambda b: replace(b.expansion.remainder, offset=-b.expansion.remainder.offset),
+            "must be numbers of at least 0",
+        ),
+        (
+            lambda b: replace(b.expansion.remainder, radii=b.expansion.remainder.radii[::-1]),
+            "positive and ascending",
+        ),
+    ],
+)
+def test_malformed_bounds_are_refused(car, change, message):
+    with pytest.raises(ValueError, match=message):
+        change(car[2].bounds)
+
+
+def test_certify_compares_the_remainder_at_every_distance(car):
+    """Offset taken away and inner slopes raised, so that every rim stays as it was: still refused."""
+    model = copy.copy(car[2])
+    certify(model, parked_car.TRUSTED)
+    remainder = model.bounds.expansion.remainder
+    moved = replace(
+        remainder,
+        offset=0.0 * remainder.offset,
+        slopes=remainder.slopes + (remainder.offset[:, None] / remainder.radii[:, None]),
+    )
+    model.bounds = replace(model.bounds, expansion=replace(model.bounds.expansion, remainder=moved))
+    with pytest.raises(CertificateError, match="derived anew, delta is larger"):
+        certify(model, parked_car.TRUSTED)

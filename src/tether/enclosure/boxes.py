@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +92,16 @@ def _check_boxes(lower: ArrayLike, upper: ArrayLike, states: int) -> Pair:
 
 
 def _call(function: Function, inputs: Interval, states: int) -> Interval:
-    result = function(inputs[:, :states].copy(), inputs[:, states:].copy())
+    try:
+        result = function(inputs[:, :states].copy(), inputs[:, states:].copy())
+    except (EnclosureError, ValueError):
+        raise
+    except (Exception, SystemExit) as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise EnclosureError(
+            f"`function` must not raise when called on boxes; got {type(error).__name__}: {error} at "
+            f"{Path(frame.filename).name}:{frame.lineno}. Use NumPy functions on the arrays alone."
+        ) from error
     if isinstance(result, list | tuple):
         raise EnclosureError(
             f"`function` must return an array (K, P); got {type(result).__name__}. Use np.stack."
