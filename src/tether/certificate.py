@@ -305,7 +305,7 @@ def output_deltas(
     """Delta of each output over cells and held-out inputs (N, D); never below what was `found` since."""
     delta, lemma = model.bounds.delta, model.bounds.lemma
     worst = np.argsort(-delta, axis=0, kind="stable")[:5]
-    spread = None if held_out is None else _delta_quantiles(model, held_out)
+    spread = None if held_out is None else delta_quantiles(model, held_out)
     return tuple(
         OutputDelta(
             name=name,
@@ -320,7 +320,8 @@ def output_deltas(
     )
 
 
-def _delta_quantiles(model: ConstrainedModel, inputs: Array) -> Array | None:
+def delta_quantiles(model: ConstrainedModel, inputs: Array) -> Array | None:
+    """(2, P) median and 99 % quantile of delta over the inputs (N, D) in the domain; None if none is."""
     location = model.locate(inputs)
     delta = model.limits(inputs, location).delta[location.in_domain]
     return np.quantile(delta, [0.5, 0.99], axis=0) if len(delta) else None

@@ -404,7 +404,7 @@ class ConstrainedModel(LearnedModel):
         inputs = torch.cat([states, controls], dim=1).double()
         if not torch.isfinite(inputs).all():
             raise ValueError("inputs must be finite numbers; got NaN or infinity.")
-        tensor = _TensorCache(inputs.device)
+        tensor = _OnDevice(inputs.device)
         inputs = torch.where(tensor(self.schema.input_angles), _wrap(inputs), inputs)
         cell = nearest_torch(inputs.detach() / tensor(self.cells.scale), tensor(self.cells.memories))[0]
         raw = self.network(self._features(inputs, tensor)).double()
@@ -415,7 +415,7 @@ class ConstrainedModel(LearnedModel):
             return target
         return inputs[:, tensor(self.schema.advanced)] + target
 
-    def _limits(self, inputs: Tensor, cell: Tensor, tensor: _TensorCache) -> tuple[Tensor, Tensor, Tensor]:
+    def _limits(self, inputs: Tensor, cell: Tensor, tensor: _OnDevice) -> tuple[Tensor, Tensor, Tensor]:
         bounds = self.bounds
         if isinstance(bounds, AffineBounds):
             offset = inputs - tensor(self.cells.centers)[cell]
@@ -427,7 +427,7 @@ class ConstrainedModel(LearnedModel):
         lower, upper = tensor(bounds.lower)[cell], tensor(bounds.upper)[cell]
         return lower, upper, torch.zeros_like(lower)
 
-    def _features(self, inputs: Tensor, tensor: _TensorCache) -> Tensor:
+    def _features(self, inputs: Tensor, tensor: _OnDevice) -> Tensor:
         angles = tensor(self.schema.input_angles)
         plain = (inputs - tensor(self.frame.inputs.center)) / tensor(self.frame.inputs.scale)
         features = torch.cat([plain[:, ~angles], inputs[:, angles].sin(), inputs[:, angles].cos()], dim=1)
@@ -435,7 +435,7 @@ class ConstrainedModel(LearnedModel):
         return features.to(parameter.dtype)
 
 
-class _TensorCache:
+class _OnDevice:
     """Arrays as tensors on one device."""
 
     def __init__(self, device: torch.device) -> None:

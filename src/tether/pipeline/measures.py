@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tether.certificate import delta_quantiles
 from tether.constrained import (
     ConstrainedModel,
     DirectModel,
-    Prediction,
 )
-from tether.data import Schema
 from tether.pipeline.methods import TrainedRun
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
@@ -51,6 +50,7 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
     bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
     omega = run.model.locate(problem.probes[2].inputs)
+    spread = delta_quantiles(run.model, problem.split.test.inputs)
     return result | {
         "delta_certified": {
             name: {"max": float(delta[:, k].max()), "median": float(np.median(delta[:, k]))}
@@ -60,19 +60,15 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "coverage_D": float(bounds.in_domain.mean()),
         "coverage_omega": float(omega.in_domain.mean()),
         "tether_miss_D": {name: float(miss[:, k].max()) for k, name in enumerate(schema.outputs)},
-        "delta_D": _delta_quantiles(bounds, schema),
+        "delta_D": None
+        if spread is None
+        else {
+            name: {"median": float(spread[0, k]), "q99": float(spread[1, k])}
+            for k, name in enumerate(schema.outputs)
+        },
         "seconds_memories": tether.partition.seconds,
         "seconds_bounds": tether.seconds,
     }
-
-
-def _delta_quantiles(prediction: Prediction, schema: Schema) -> dict[str, dict[str, float]] | None:
-    """Delta per prediction over the rows in the domain: a row near its memory deserves a smaller one."""
-    delta = prediction.delta[prediction.in_domain]
-    if len(delta) == 0:
-        return None
-    middle, most = np.quantile(delta, [0.5, 0.99], axis=0).tolist()
-    return {name: {"median": middle[k], "q99": most[k]} for k, name in enumerate(schema.outputs)}
 
 
 def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
