@@ -175,7 +175,7 @@ def test_one_flipped_bit_of_a_tensor_is_noticed(saved: Path, tensor: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("evidence", "proved"), ("radius", 1e9), ("operator", "sigmoid"), ("record", {})]
+    ("key", "value"), [("evidence", "proved"), ("kind", "affine"), ("operator", "sigmoid"), ("record", {})]
 )
 def test_a_claim_changed_in_the_metadata_is_noticed(saved: Path, key: str, value: Any) -> None:
     rewrite(saved, lambda tensors, metadata: metadata.update({key: value}))

@@ -131,13 +131,15 @@ class _Search:
         axis = np.abs(directions[kind == 2]).argmax(axis=1)
         directions[kind == 2] = np.sign(directions[kind == 2]) * np.eye(directions.shape[1])[axis]
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        reach = cells.radius * self.rng.choice([0.5, 0.999, 1 - 1e-9, 1.0], (count, 1))
-        memories = cells.memories[self.rng.integers(0, len(cells), count)]
-        return np.clip((memories + reach * directions) * cells.scale, cells.box_lower, cells.box_upper)
+        cell = self.rng.integers(0, len(cells), count)
+        reach = cells.radii[cell, None] * self.rng.choice([0.5, 0.999, 1 - 1e-9, 1.0], (count, 1))
+        return np.clip(
+            (cells.memories[cell] + reach * directions) * cells.scale, cells.box_lower, cells.box_upper
+        )
 
     def climb(self, budget: int) -> None:
         """Random and gradient steps of shrinking length from the worst inputs found."""
-        scale = self.model.cells.radius * self.model.cells.scale
+        scale = self.model.cells.radii.mean() * self.model.cells.scale
         size, step = max(1, len(self.best)), 0.2
         while budget > 0:
             rows = self.best[: min(size, budget)]

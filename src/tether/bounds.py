@@ -136,15 +136,14 @@ class AffineBounds:
     @property
     def delta(self) -> Array:
         """(K, P) distance to M at the rim of each coverage region, where it is largest."""
-        remainder = self.expansion.remainder
-        return self.half_width + remainder.slopes[:, -1] * remainder.radii[-1] + remainder.offset
+        return self.half_width + self.expansion.remainder.rim
 
     def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
         """Limits at physical inputs (N, D); delta shrinks towards the memory."""
         cell = location.cell
         anchor = self.expansion.evaluate(cells, inputs, cell)
         width = self.half_width[cell] * self.opening(cells, inputs)[:, None]
-        distance = location.distance + (cells.outer_radius - cells.radius)
+        distance = location.distance + (cells.outer_radii - cells.radii)[cell]
         delta = width + self.expansion.remainder.at(cell, distance)
         return Limits(anchor - width, anchor + width, anchor, delta)
 
@@ -194,7 +193,9 @@ def bound_by_intervals(
     _check_contained(inner, outer, rounding, schema, evidence)
     gap = np.maximum(inner.upper - outer.lower, outer.upper - inner.lower)
     constants = trusted.lipschitz_constants(schema, target)
-    lemma = None if constants is None else 2 * cells.outer_radius * reach_per_radius(constants, cells.scale)
+    lemma = None
+    if constants is not None:
+        lemma = 2 * cells.outer_radii.max() * reach_per_radius(constants, cells.scale)
     delta = gap + 2 * rounding
     _check_finite(delta, schema)
     center = trusted.target(cells.centers, schema, target)
@@ -231,14 +232,13 @@ def bound_by_expansions(
     cell = cells.locate(observations.inputs).cell
     deviation = np.abs(observations.targets - expansion.evaluate(cells, observations.inputs, cell))
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
-    size = np.abs(expansion.center) + np.abs(expansion.jacobian) @ (cells.radius * cells.scale) + half_width
-    rounding = output_rounding(size, cells, schema, target)
+    rounding = output_rounding(expansion.magnitude(cells) + half_width, cells, schema, target)
     remainder = expansion.remainder
     padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
     if budget is not None:
         half_width = np.minimum(half_width, _room(budget, padded, schema))
     padded = Expansion(expansion.center, expansion.jacobian, padded)
-    _check_finite(padded.remainder.slopes[:, -1] + padded.remainder.offset + half_width, schema)
+    _check_finite(padded.remainder.rim + half_width, schema)
     return AffineBounds(padded, half_width, evidence, observations.pinned)
 
 
@@ -254,7 +254,7 @@ def _check_finite(delta: Array, schema: Schema) -> None:
 def _room(budget: Array, remainder: Remainder, schema: Schema) -> Array:
     """(K, P) what a budget leaves for the half-width once the remainder is paid."""
     # A last rounding of the sum of both must not exceed the budget either.
-    room = budget * (1 - 1e-12) - (remainder.slopes[:, -1] * remainder.radii[-1] + remainder.offset)
+    room = budget * (1 - 1e-12) - remainder.rim
     if (room < 0).any():
         cell, output = np.unravel_index(int(np.argmin(room / budget)), room.shape)
         raise CertificateError(

@@ -2,7 +2,7 @@
 
 Distances are Euclidean in scaled coordinates, ``inputs / scale``. The cell of an input is the
 exactly nearest memory (ties to the lowest index), never a guess from the gas's graph. The *coverage*
-of a cell is its part within ``radius`` of its memory and inside the domain box; everything that is
+of a cell is its part within the cell's radius of its memory and inside the domain box; everything that is
 claimed is claimed on the union of the coverage regions.
 """
 
@@ -64,7 +64,7 @@ class Cells:
         memories: (K, D) in scaled coordinates.
         edges: (E, 2) edges of the gas's graph.
         scale: (D,) positive scale of each input.
-        radius: scaled radius of every coverage region.
+        radii: (K,) scaled radius of each coverage region; one number stands for all.
         box_lower: (D,) domain box, physical units.
         box_upper: (D,) domain box, physical units.
     """
@@ -72,13 +72,15 @@ class Cells:
     memories: Array
     edges: NDArray[np.int64]
     scale: Array
-    radius: float
+    radii: Array
     box_lower: Array
     box_upper: Array
 
     def __post_init__(self) -> None:
-        if not (self.radius > 0 and (self.scale > 0).all()):
-            raise ValueError("`radius` and `scale` must be positive.")
+        radii = np.broadcast_to(np.asarray(self.radii, np.float64), len(self.memories)).copy()
+        if not ((radii > 0).all() and (self.scale > 0).all()):
+            raise ValueError("`radii` and `scale` must be positive.")
+        object.__setattr__(self, "radii", radii)
 
     def __len__(self) -> int:
         return len(self.memories)
@@ -94,8 +96,8 @@ class Cells:
         return self.memories * self.scale
 
     @cached_property
-    def outer_radius(self) -> float:
-        """A radius no input that :meth:`locate` accepts exceeds in exact arithmetic.
+    def outer_radii(self) -> Array:
+        """(K,) radii that no input which :meth:`locate` accepts exceeds in exact arithmetic.
 
         Sound because scaling moves each coordinate by at most one rounding of its magnitude, the
         centre (rounded to physical units and back) by another, and the sum of D squares and its
@@ -104,13 +106,14 @@ class Cells:
         dimensions = self.memories.shape[1]
         reach = np.maximum(np.abs(self.box_lower), np.abs(self.box_upper)) / self.scale
         magnitude = float(np.max(np.maximum(reach, np.abs(self.memories).max(axis=0))))
-        return self.radius * (1 + (dimensions + 8) * _EPS) + 8 * _EPS * magnitude * np.sqrt(dimensions)
+        return self.radii * (1 + (dimensions + 8) * _EPS) + 8 * _EPS * magnitude * np.sqrt(dimensions)
 
     def locate(self, inputs: Array) -> Location:
         """Cell, distance and domain membership of physical inputs (N, D)."""
         found = self.index.query(inputs / self.scale)
         in_box = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(axis=1)
-        near = found.squared_distance <= self.radius * self.radius
+        radii = self.radii[found.cell]
+        near = found.squared_distance <= radii * radii
         return Location(found.cell, np.sqrt(found.squared_distance), near & in_box)
 
     def facets(self) -> Facets:
@@ -160,7 +163,7 @@ def build_cells(
                 "some of them. Widen it, or drop those rows."
             )
         lower[column], upper[column] = max(lower[column], low), min(upper[column], high)
-    return Cells(memories.nodes, memories.edges, scale, radius, lower, upper)
+    return Cells(memories.nodes, memories.edges, scale, np.full(len(memories.nodes), radius), lower, upper)
 
 
 def pin_memories(memories: Memories, probes: Array, pinned: Array) -> Memories:
@@ -198,7 +201,7 @@ class _Geometry(NamedTuple):
     distances: Array
     """(K, L) how far they are at least."""
     scale: Array
-    radius: float
+    radii: Array
     box_lower: Array
     box_upper: Array
 
@@ -225,9 +228,7 @@ class CellSampler:
         if count:
             for start in range(0, len(memories), 1024):
                 _list_neighbours(memories, start, ids[start : start + 1024], distances[start : start + 1024])
-        return _Geometry(
-            memories, ids, distances, cells.scale, float(cells.radius), cells.box_lower, cells.box_upper
-        )
+        return _Geometry(memories, ids, distances, cells.scale, cells.radii, cells.box_lower, cells.box_upper)
 
     def sample(self, per_cell: int, *, rng: np.random.Generator, thin: int = 1) -> Array:
         """(K, per_cell, D) physical points; `thin` moves lie between two points of a chain."""
@@ -331,7 +332,7 @@ def _inside(point, cell, geometry):
     """Whether `cell` is the exactly nearest memory of `point`, and within the radius."""
     memories, neighbours = geometry.memories, geometry.neighbours
     own = exact_squared_distance(point, memories[cell])
-    if not own <= geometry.radius * geometry.radius:
+    if not own <= geometry.radii[cell] * geometry.radii[cell]:
         return False
     # A memory more than twice as far from the cell's own memory as the point is cannot be nearer.
     far = 2.0 * np.sqrt(own) * (1.0 + 1e-9) + 1e-300
@@ -357,7 +358,7 @@ def _inside(point, cell, geometry):
 @compiled_reordered
 def _chord(point, direction, cell, geometry):
     """Range of t for which point + t direction stays in ball, box and (listed) half-spaces."""
-    memories, radius = geometry.memories, geometry.radius
+    memories, radius = geometry.memories, geometry.radii[cell]
     along = 0.0
     own = 0.0
     for d in range(point.shape[0]):

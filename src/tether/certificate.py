@@ -5,7 +5,7 @@ Nothing here looks at how the network was trained: the claim holds for any weigh
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,10 @@ class OutputDelta:
 
 @dataclass(frozen=True)
 class Domain:
-    """Where the claim holds: within `radius` (scaled) of a memory and inside the box."""
+    """Where the claim holds: within its cell's radius (scaled) of the nearest memory and inside the box."""
 
-    radius: float
+    radius: tuple[float, float]
+    """Smallest and largest over cells."""
     box: dict[str, tuple[float, float]]
     coverage_D: float | None
     coverage_omega: float | None
@@ -193,7 +194,11 @@ def certify(
             found=fresh.farthest if evidence == "sampled" else None,
             held_out=None if transitions is None else transitions.inputs,
         ),
-        domain=Domain(model.cells.radius, dict(zip(names, limits, strict=True)), coverage[0], coverage[1]),
+        domain=Domain(
+            (float(model.cells.radii.min()), float(model.cells.radii.max())),
+            dict(zip(names, limits, strict=True)),
+            *coverage,
+        ),
         assumptions=_assumptions(model),
         recheck=fresh,
         trusted_name=trusted.name,
@@ -215,7 +220,7 @@ def approximation_cost(
     rounding = 8 * np.finfo(np.float64).eps * (np.abs(truth) + np.abs(bare))
     epsilon = bare_error.max(axis=0)
     slopes = _output_slopes(unconstrained)
-    reach = None if slopes is None else slopes * 2 * model.cells.radius
+    reach = None if slopes is None else slopes * 2 * model.cells.radii.max()
     paper = None if reach is None else 2 * epsilon + reach
     return ApproximationCost(
         epsilon=tuple(epsilon.tolist()),
@@ -269,10 +274,10 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
             again = expand(cells, trusted, schema, target, evidence=evidence)
             claimed = model.bounds.expansion
             # Around the claimed center and slope M is farther off by as much as they differ from M's.
-            shift = np.abs(claimed.jacobian - again.jacobian) @ (cells.outer_radius * cells.scale)
-            shift += np.abs(claimed.center - again.center)
-            size = np.abs(claimed.center) + np.abs(claimed.jacobian) @ (cells.radius * cells.scale)
-            shift += output_rounding(size, cells, schema, target)
+            shift = replace(
+                claimed, center=claimed.center - again.center, jacobian=claimed.jacobian - again.jacobian
+            ).magnitude(cells)
+            shift += output_rounding(claimed.magnitude(cells), cells, schema, target)
             # Slope and offset apart, on the same shells: then the claim dominates at every distance.
             needed = np.concatenate(
                 [again.remainder.slopes, (again.remainder.offset + shift)[:, None]], axis=1

@@ -271,7 +271,7 @@ def info(model: ModelPath) -> None:
         rows |= {
             "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
             "evidence": learned.bounds.evidence,
-            "coverage radius": f"{learned.cells.radius:.4g} (scaled)",
+            "coverage radius": f"{learned.cells.radii.max():.4g} (scaled) at most",
         }
     named = {
         "steps": "steps",

@@ -157,7 +157,7 @@ def lipschitz_range(cells: Cells, trusted: TrustedModel, schema: Schema, target:
             "evidence `lipschitz` must have constants of the trusted model; got none. "
             "Pass `TrustedModel(M, lipschitz=...)`, or use evidence `sampled`."
         )
-    change = cells.outer_radius * reach_per_radius(constants, cells.scale)
+    change = cells.outer_radii[:, None] * reach_per_radius(constants, cells.scale)
     values = trusted.target(cells.centers, schema, target)
     margin = rounding_margin(values, change)
     return Range(values - change - margin, values + change + margin)
@@ -169,14 +169,14 @@ def proved_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Ta
     Both are sound, so their intersection is.
     """
     function = target_function(trusted, schema, target)
-    centers, reach = cells.centers, cells.outer_radius * cells.scale * (1 + 1e-12)
+    centers, reach = cells.centers, cells.outer_radii[:, None] * cells.scale * (1 + 1e-12)
     lower = np.minimum(np.maximum(centers - reach - 1e-12 * np.abs(centers), cells.box_lower), centers)
     upper = np.maximum(np.minimum(centers + reach + 1e-12 * np.abs(centers), cells.box_upper), centers)
     dx = len(schema.states)
     over_box = enclose(function, lower, upper, states=dx)
     point = enclose_range(function, centers, centers, states=dx)
     largest = np.maximum(np.abs(over_box.jacobian_lower), np.abs(over_box.jacobian_upper))
-    change = cells.outer_radius * length(largest * cells.scale) * (1 + 1e-12)
+    change = cells.outer_radii[:, None] * length(largest * cells.scale) * (1 + 1e-12)
     low = np.maximum(over_box.lower, np.nextafter(point.lower - change, -np.inf))
     high = np.minimum(over_box.upper, np.nextafter(point.upper + change, np.inf))
     # M's code may return an angle any number of turns away from where it is unwrapped to.

@@ -1,7 +1,7 @@
 """A first-order model of M in every cell, and how far M can be from it (the remainder).
 
-The remainder is known in shells: within ``radii[l]`` of the memory, ``|M - A| <= slopes[l] distance +
-offset``. Because derivatives vary less over a smaller ball, slopes shrink with the radius, and the
+The remainder is known in shells: within ``radii[k, l]`` of memory k, ``|M - A| <= slopes[k, l] distance +
+offset[k]``. Because derivatives vary less over a smaller ball, slopes shrink with the radius, and the
 remainder with the square of the distance.
 """
 
@@ -28,7 +28,7 @@ class Remainder:
     """|M - A| within each shell.
 
     Attributes:
-        radii: (L,) scaled radii, ascending; the last is the outer radius of the coverage.
+        radii: (K, L) scaled radii, ascending; the last is the outer radius of the cell's coverage.
         slopes: (K, L, P) remainder per unit of scaled distance.
         offset: (K, P) what remains at the memory itself: rounding.
     """
@@ -38,15 +38,21 @@ class Remainder:
     offset: Array
 
     def __post_init__(self) -> None:
-        if not ((np.diff(self.radii) > 0).all() and self.radii[0] > 0):
+        if not ((np.diff(self.radii, axis=1) > 0).all() and (self.radii[:, 0] > 0).all()):
             raise ValueError("`radii` must be positive and ascending.")
         if not ((self.slopes >= 0).all() and (self.offset >= 0).all()):
             raise ValueError("`slopes` and `offset` must be numbers of at least 0.")
 
     def at(self, cell: NDArray[np.int64], distance: Array) -> Array:
         """(N, P) remainder in cells (N,) at scaled distances (N,), at most the last radius."""
-        shell = np.minimum(np.searchsorted(self.radii, distance), len(self.radii) - 1)
+        beyond = (self.radii[cell] < distance[:, None]).sum(axis=1)
+        shell = np.minimum(beyond, self.radii.shape[1] - 1)
         return self.slopes[cell, shell] * distance[:, None] + self.offset[cell]
+
+    @property
+    def rim(self) -> Array:
+        """(K, P) remainder at the rim of each coverage region, where it is largest."""
+        return self.slopes[:, -1] * self.radii[:, -1:] + self.offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +73,11 @@ class Expansion:
         """(N, P) A at physical inputs (N, D), each in the given cell."""
         offset = inputs - cells.centers[cell]
         return self.center[cell] + (self.jacobian[cell] @ offset[:, :, None])[:, :, 0]
+
+    def magnitude(self, cells: Cells) -> Array:
+        """(K, P) a bound on the size of A over each coverage region."""
+        reach = cells.outer_radii[:, None, None] * cells.scale[:, None]
+        return np.abs(self.center) + (np.abs(self.jacobian) @ reach)[:, :, 0]
 
 
 def expand(
@@ -101,18 +112,19 @@ def _expand_proved(cells: Cells, trusted: TrustedModel, schema: Schema, target: 
     point = enclose(function, centers, centers, states=dx)
     center = trusted.target(centers, schema, target)
     jacobian = 0.5 * (point.jacobian_lower + point.jacobian_upper)
-    radii = cells.outer_radius * _SHELLS
+    radii = cells.outer_radii[:, None] * _SHELLS
     deviations = [
-        _largest_slope(_enclose_ball(function, cells, radius, dx), jacobian, cells.scale) for radius in radii
+        _largest_slope(_enclose_balls(function, cells, column, dx), jacobian, cells.scale)
+        for column in radii.T
     ]
-    shells = np.arange(1, len(radii) + 1)[:, None]
+    shells = np.arange(1, len(_SHELLS) + 1)[:, None]
     slopes = np.cumsum(np.stack(deviations, axis=1), axis=1) / shells * (1 + 16 * _EPS)
     return Expansion(center, jacobian, Remainder(radii, slopes, _gap(center, point, schema)))
 
 
-def _enclose_ball(function, cells: Cells, radius: float, dx: int) -> Enclosure:
-    """Enclosure over the box around the ball, cut to the domain."""
-    reach = radius * cells.scale * (1 + 4 * _EPS)
+def _enclose_balls(function, cells: Cells, radii: Array, dx: int) -> Enclosure:
+    """Enclosure over the box around each ball, cut to the domain."""
+    reach = radii[:, None] * cells.scale * (1 + 4 * _EPS)
     centers = cells.centers
     slack = 4 * _EPS * np.abs(centers)
     lower = np.minimum(np.maximum(centers - reach - slack, cells.box_lower), centers)
@@ -147,9 +159,9 @@ def _expand_lipschitz(cells: Cells, trusted: TrustedModel, schema: Schema, targe
     jacobian = trusted.target_jacobian(cells.centers, schema, target)
     center = trusted.target(cells.centers, schema, target)
     curvature = constants * cells.scale.max() ** 2
-    radii = cells.outer_radius * _SHELLS
-    slopes = np.broadcast_to(0.5 * radii[:, None] * curvature, (len(cells), len(radii), len(curvature)))
-    return Expansion(center, jacobian, Remainder(radii, slopes.copy(), np.zeros_like(center)))
+    radii = cells.outer_radii[:, None] * _SHELLS
+    slopes = 0.5 * radii[:, :, None] * curvature
+    return Expansion(center, jacobian, Remainder(radii, slopes, np.zeros_like(center)))
 
 
 def _expand_sampled(
@@ -170,6 +182,6 @@ def _expand_sampled(
     missed = np.abs(values - center[:, None] - np.einsum("kpd,ksd->ksp", jacobian, offset))
     distance = np.linalg.norm(offset / cells.scale, axis=2)
     slope = missed / np.maximum(distance, np.finfo(np.float64).tiny)[:, :, None]
-    radii = cells.outer_radius * _SHELLS
-    shells = [np.where((distance <= radius)[:, :, None], slope, 0.0).max(axis=1) for radius in radii]
+    radii = cells.outer_radii[:, None] * _SHELLS
+    shells = [np.where((distance <= rim[:, None])[:, :, None], slope, 0.0).max(axis=1) for rim in radii.T]
     return Expansion(center, jacobian, Remainder(radii, np.stack(shells, axis=1), np.zeros_like(center)))

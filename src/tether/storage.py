@@ -23,7 +23,7 @@ from tether.remainders import Expansion, Remainder
 FORMAT = "tether-model"
 FORMAT_VERSION = 1
 
-_CELL_ARRAYS = ("memories", "edges", "scale", "box_lower", "box_upper")
+_CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
 _INTERVAL_ARRAYS = ("lower", "upper", "delta", "center")
 _REMAINDER_ARRAYS = ("radii", "slopes", "offset")
 
@@ -58,7 +58,6 @@ def save(model: LearnedModel, path: str | Path) -> None:
             "kind": model.bounds.kind,
             "operator": model.operator,
             "evidence": model.bounds.evidence,
-            "radius": model.cells.radius,
         }
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)
@@ -129,7 +128,7 @@ def _check_format(path: Path, metadata: dict[str, Any]) -> None:
 
 
 def _digest(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> str:
-    """Of every number and every word: the radius and the evidence level are part of the claim too."""
+    """Of every number and every word: the evidence level and the record are part of the claim too."""
     # As read back: JSON makes lists of tuples and text of keys.
     plain = json.loads(json.dumps(metadata))
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
@@ -158,7 +157,7 @@ def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Mod
     if metadata["kind"] == "unconstrained":
         model = UnconstrainedModel(network, frame)
     else:
-        cells = Cells(radius=metadata["radius"], **{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
+        cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
         bounds = _bounds(metadata, {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()})
         model = ConstrainedModel(network, frame, cells, bounds, operator=metadata["operator"])
     model.record = metadata["record"]

@@ -149,7 +149,7 @@ def test_delta_of_a_prediction_shrinks_towards_its_memory(car):
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     widths = []
     for share in (0.1, 0.9):
-        inputs = (model.cells.memories + share * model.cells.radius * direction) * model.cells.scale
+        inputs = (model.cells.memories + share * model.cells.radii[:, None] * direction) * model.cells.scale
         location = model.locate(inputs)
         limits = model.limits(inputs, location)
         remainder = limits.delta - 0.5 * (limits.upper - limits.lower)
@@ -201,7 +201,7 @@ def test_an_affine_model_has_no_remainder():
         cells, TrustedModel(lambda s, u: s @ weights + 1.0), schema, "next_state", evidence="proved"
     )
     np.testing.assert_allclose(expansion.jacobian[:, 0], np.broadcast_to(weights[:, 0], (20, 3)), rtol=1e-12)
-    assert (expansion.remainder.slopes * expansion.remainder.radii[:, None]).max() < 1e-13
+    assert (expansion.remainder.slopes * expansion.remainder.radii[:, :, None]).max() < 1e-13
 
 
 def test_lipschitz_of_the_jacobian():
@@ -278,7 +278,7 @@ def test_remainders_converge_at_their_orders():
         )
         affine = expand(cells, trusted, schema, "next_state", evidence="proved").remainder
         counts.append(len(cells))
-        deltas.append([np.median(interval.delta), np.median(affine.slopes[:, -1] * affine.radii[-1])])
+        deltas.append([np.median(interval.delta), np.median(affine.rim)])
     slopes = np.polyfit(np.log(counts), np.log(deltas), 1)[0]
     assert slopes[0] == pytest.approx(-0.5, abs=0.1)
     assert slopes[1] == pytest.approx(-1.0, abs=0.1)
@@ -307,7 +307,7 @@ def test_rounding_of_a_large_input_that_cancels():
             "must be numbers of at least 0",
         ),
         (
-            lambda b: replace(b.expansion.remainder, radii=b.expansion.remainder.radii[::-1]),
+            lambda b: replace(b.expansion.remainder, radii=b.expansion.remainder.radii[:, ::-1]),
             "positive and ascending",
         ),
     ],
@@ -325,7 +325,7 @@ def test_certify_compares_the_remainder_at_every_distance(car):
     moved = replace(
         remainder,
         offset=0.0 * remainder.offset,
-        slopes=remainder.slopes + (remainder.offset[:, None] / remainder.radii[:, None]),
+        slopes=remainder.slopes + (remainder.offset[:, None] / remainder.radii[:, :, None]),
     )
     model.bounds = replace(model.bounds, expansion=replace(model.bounds.expansion, remainder=moved))
     with pytest.raises(CertificateError, match="derived anew, delta is larger"):

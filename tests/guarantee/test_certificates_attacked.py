@@ -50,7 +50,7 @@ def random_inputs(model, rows, rng):
     uniform = rng.uniform(cells.box_lower, cells.box_upper, (rows // 2, 5))
     direction = rng.standard_normal((rows - rows // 2, 5))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    reach = cells.radius * rng.choice([0.1, 0.9, 0.999999, 1.0], (len(direction), 1))
+    reach = cells.radii.max() * rng.choice([0.1, 0.9, 0.999999, 1.0], (len(direction), 1))
     near = cells.memories[rng.integers(0, len(cells), len(direction))] + reach * direction
     return np.concatenate([uniform, near * cells.scale])
 
@@ -72,7 +72,7 @@ def test_gradient_attack(certified):
     inputs = random_inputs(certified, 50_000, rng)
     inputs = inputs[np.argsort(-worst_ratio(certified, inputs))[:300]]
     best = worst_ratio(certified, inputs)
-    step = 0.05 * certified.cells.radius * certified.cells.scale
+    step = 0.05 * certified.cells.radii.max() * certified.cells.scale
     for round_ in range(60):
         width = step * 0.92**round_
         gradient = np.stack(

@@ -27,8 +27,8 @@ def true_intervals(cells):
     """[a, b] of each coverage region on the line, physical units; empty ones get a > b."""
     m = cells.memories[:, 0]
     middle = (m[1:] + m[:-1]) / 2
-    a = np.maximum(np.r_[-np.inf, middle], m - cells.radius) * cells.scale[0]
-    b = np.minimum(np.r_[middle, np.inf], m + cells.radius) * cells.scale[0]
+    a = np.maximum(np.r_[-np.inf, middle], m - cells.radii) * cells.scale[0]
+    b = np.minimum(np.r_[middle, np.inf], m + cells.radii) * cells.scale[0]
     return np.maximum(a, cells.box_lower[0]), np.minimum(b, cells.box_upper[0])
 
 
@@ -68,7 +68,12 @@ def test_on_a_line(name):
     cells = cells_on_a_line()
     inside_box = (cells.centers[:, 0] > -2.5) & (cells.centers[:, 0] < 2.6)
     cells = Cells(
-        cells.memories[inside_box], cells.edges, cells.scale, cells.radius, cells.box_lower, cells.box_upper
+        cells.memories[inside_box],
+        cells.edges,
+        cells.scale,
+        cells.radii[inside_box],
+        cells.box_lower,
+        cells.box_upper,
     )
     low, high = exact_range(function, *true_intervals(cells), turning)
     trusted = TrustedModel(lambda states, controls: function(states), lipschitz=constant)
@@ -121,7 +126,12 @@ def test_a_wrong_constant_is_refuted():
     cells = cells_on_a_line()
     inside = (cells.centers[:, 0] > -2.5) & (cells.centers[:, 0] < 2.6)
     cells = Cells(
-        cells.memories[inside], cells.edges, cells.scale, cells.radius, cells.box_lower, cells.box_upper
+        cells.memories[inside],
+        cells.edges,
+        cells.scale,
+        cells.radii[inside],
+        cells.box_lower,
+        cells.box_upper,
     )
     trusted = TrustedModel(lambda states, controls: 3 * states, lipschitz=2.0)
     with pytest.raises(CertificateError, match="`lipschitz` must bound the trusted model's change; in cell"):
@@ -152,7 +162,7 @@ def test_the_lipschitz_range_is_attained(dimensions, seed):
         (lambda s, u: s[:, steepest : steepest + 1], [1.0], np.eye(dimensions)[steepest]),
     ):
         outer = lipschitz_range(cells, TrustedModel(function, lipschitz=constant), schema, "next_state")
-        rim = (cells.memories + np.array([[-1.0], [1.0]]) * cells.radius * direction) * scale
+        rim = (cells.memories + np.array([[-1.0], [1.0]]) * cells.radii[:, None] * direction) * scale
         values = function(rim, None)[:, 0]
         reached = (values.max() - values.min()) / (outer.upper - outer.lower)[0, 0]
         assert 1 - 1e-4 < reached <= 1.0

@@ -66,7 +66,8 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
     domain, recheck = certificate.domain, certificate.recheck
     lines = [
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
-        f"Domain: within {domain.radius:.4g} (scaled) of a memory, inside the box of the certificate.",
+        f"Domain: within {_span(domain.radius)} (scaled) of the nearest memory, inside the box of the "
+        "certificate.",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
         f"Fresh check: {recheck.points} new points inside the cells came to at most "
         f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the "
@@ -84,6 +85,11 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
             + f"; the truth lies outside the bounds for {percent(cost.tether_miss_share)}."
         )
     return lines + [f"Assumes: {line}" for line in certificate.assumptions]
+
+
+def _span(limits: tuple[float, float]) -> str:
+    low, high = (f"{limit:.4g}" for limit in limits)
+    return low if low == high else f"{low} to {high}, by cell,"
 
 
 def rich_table(grid: Grid) -> Table:
