@@ -12,12 +12,13 @@ remainder is quadratic in the size of a cell, zero where M is affine, and M is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.blending import neighbourhood
 from tether.cells import Cells, Location
 from tether.data import Array, Schema, Target
 from tether.errors import CertificateError
@@ -84,6 +85,8 @@ class IntervalBounds:
         evidence: how delta is known.
         lemma: (P,) Lemma 4's bound, Lipschitz constant times the diameter of a coverage region, or
             None where no constant is known.
+        epsilon: for `statistical` evidence, the share of inputs that may exceed delta.
+        beta: for `statistical` evidence, one minus the confidence of that.
     """
 
     lower: Array
@@ -92,6 +95,8 @@ class IntervalBounds:
     center: Array
     evidence: Evidence
     lemma: Array | None = None
+    epsilon: float | None = None
+    beta: float | None = None
     kind: ClassVar[Literal["interval"]] = "interval"
 
     def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
@@ -111,12 +116,19 @@ class AffineBounds:
         pinned: (D,) the value on which all probes agree, for inputs where they do (a parked car: speed 0,
             yaw rate 0), and NaN for the rest. There M is followed exactly; the room opens to the full
             half-width within a small distance.
+        blend: how many neighbouring cells are blended to make the bounds continuous; 0: the nearest
+            cell's hold alone.
+        epsilon: for `statistical` evidence, the share of inputs that may exceed delta.
+        beta: for `statistical` evidence, one minus the confidence of that.
     """
 
     expansion: Expansion
     half_width: Array
     evidence: Evidence
     pinned: Array
+    blend: int = 0
+    epsilon: float | None = None
+    beta: float | None = None
     kind: ClassVar[Literal["affine"]] = "affine"
 
     def __post_init__(self) -> None:
@@ -140,20 +152,51 @@ class AffineBounds:
 
     def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
         """Limits at physical inputs (N, D); delta shrinks towards the memory."""
-        cell = location.cell
+        if self.blend:
+            anchor, width, remainder = self._blended(cells, inputs, location)
+        else:
+            anchor, width, remainder = self._of_cell(cells, inputs, location.cell, location.distance)
+        width = width * self.opening(cells, inputs)[:, None]
+        return Limits(anchor - width, anchor + width, anchor, width + remainder)
+
+    def _of_cell(
+        self, cells: Cells, inputs: Array, cell: NDArray[np.int64], distance: Array
+    ) -> tuple[Array, Array, Array]:
+        """A, half-width and remainder (N, P) at inputs, each by the given cell at the given distance."""
+        distance = distance + (cells.outer_radii - cells.radii)[cell]
         anchor = self.expansion.evaluate(cells, inputs, cell)
-        width = self.half_width[cell] * self.opening(cells, inputs)[:, None]
-        distance = location.distance + (cells.outer_radii - cells.radii)[cell]
-        delta = width + self.expansion.remainder.at(cell, distance)
-        return Limits(anchor - width, anchor + width, anchor, delta)
+        return anchor, self.half_width[cell], self.expansion.remainder.at(cell, distance)
+
+    def _blended(self, cells: Cells, inputs: Array, location: Location) -> tuple[Array, Array, Array]:
+        """The same, by all cells that take part at an input.
+
+        Sound because each of them bounds the distance from M to its own A at the input, and the distance
+        to an average is at most the average of the distances.
+        """
+        around = neighbourhood(cells, inputs, location, self.blend)
+        rows, count = around.cell.shape
+        parts = self._of_cell(
+            cells, np.repeat(inputs, count, axis=0), around.cell.ravel(), around.distance.ravel()
+        )
+        weight = around.weight[:, :, None]
+        anchors, widths, remainders = (part.reshape(rows, count, -1) for part in parts)
+        # Weights sum to one, and sums are taken, up to this.
+        rounding = 4 * (count + 8) * np.finfo(np.float64).eps * (np.abs(anchors) + widths).max(axis=1)
+        averages = ((weight * part).sum(axis=1) for part in (anchors, widths, remainders))
+        anchor, width, remainder = averages
+        return anchor, width, remainder * (1 + 1e-14) + rounding
 
     def opening(self, cells: Cells, inputs: Array) -> Array:
-        """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away."""
+        """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.
+
+        It opens with the square of the distance: then rounding that takes a model off the pinned inputs
+        is not amplified step by step.
+        """
         columns = ~np.isnan(self.pinned)
         if not columns.any():
             return np.ones(len(inputs))
         away = (inputs[:, columns] - self.pinned[columns]) / cells.scale[columns]
-        return np.minimum(np.abs(away).max(axis=1) / PINNED_REACH, 1.0)
+        return np.minimum(np.abs(away).max(axis=1) / PINNED_REACH, 1.0) ** 2
 
 
 Bounds = IntervalBounds | AffineBounds
@@ -209,11 +252,11 @@ def bound_by_expansions(
     target: Target,
     *,
     observations: Observations,
-    budget: Array | None = None,
     evidence: Evidence = "proved",
     sampling: SamplingConfig = SamplingConfig(),
+    blend: int = 0,
 ) -> AffineBounds:
-    """Affine bounds of every cell, as wide as the labelled data ask for and the budget allows.
+    """Affine bounds of every cell, as wide as the labelled data ask for.
 
     Args:
         cells: the cells.
@@ -221,12 +264,9 @@ def bound_by_expansions(
         schema: what the columns mean.
         target: whether next states or increments are bounded.
         observations: labelled training data, and what probes pin.
-        budget: (P,) the delta to stay within, if any.
         evidence: how the remainder is known.
         sampling: how many points a sampled remainder rests on.
-
-    Raises:
-        CertificateError: where the remainder alone exceeds the budget, naming cell, output and shortfall.
+        blend: how many neighbouring cells to blend.
     """
     expansion = expand(cells, trusted, schema, target, evidence=evidence, sampling=sampling)
     cell = cells.locate(observations.inputs).cell
@@ -235,11 +275,9 @@ def bound_by_expansions(
     rounding = output_rounding(expansion.magnitude(cells) + half_width, cells, schema, target)
     remainder = expansion.remainder
     padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
-    if budget is not None:
-        half_width = np.minimum(half_width, _room(budget, padded, schema))
     padded = Expansion(expansion.center, expansion.jacobian, padded)
     _check_finite(padded.remainder.rim + half_width, schema)
-    return AffineBounds(padded, half_width, evidence, observations.pinned)
+    return AffineBounds(padded, half_width, evidence, observations.pinned, blend)
 
 
 def _check_finite(delta: Array, schema: Schema) -> None:
@@ -251,10 +289,14 @@ def _check_finite(delta: Array, schema: Schema) -> None:
         )
 
 
-def _room(budget: Array, remainder: Remainder, schema: Schema) -> Array:
-    """(K, P) what a budget leaves for the half-width once the remainder is paid."""
+def within_budget(bounds: AffineBounds, budget: Array, schema: Schema) -> AffineBounds:
+    """`bounds` made narrower where they are not within a delta of `budget` (P,).
+
+    Raises:
+        CertificateError: where the remainder alone exceeds it, naming cell, output and shortfall.
+    """
     # A last rounding of the sum of both must not exceed the budget either.
-    room = budget * (1 - 1e-12) - remainder.rim
+    room = budget * (1 - 1e-12) - bounds.expansion.remainder.rim
     if (room < 0).any():
         cell, output = np.unravel_index(int(np.argmin(room / budget)), room.shape)
         raise CertificateError(
@@ -262,7 +304,23 @@ def _room(budget: Array, remainder: Remainder, schema: Schema) -> Array:
             f"the remainder exceeds {budget[output]:.4g} by {-room[cell, output]:.4g}. "
             "Allow more memories or a larger delta."
         )
-    return room
+    return replace(bounds, half_width=np.minimum(bounds.half_width, room))
+
+
+def fitting_radii(bounds: AffineBounds, budget: Array, *, slack: float = 0.0) -> Array:
+    """(K,) the largest radii, at most the present ones, at which delta keeps to `budget` (P,); 0: none.
+
+    At most half of the budget is kept for the half-width that the data ask for.
+    """
+    remainder = bounds.expansion.remainder
+    kept = np.minimum(bounds.half_width, 0.5 * budget)
+    allowed = (budget * (1 - 1e-9 - slack) - kept - remainder.offset)[:, None]
+    # Within a shell the remainder is a straight line: it reaches what is allowed at this distance.
+    reach = np.full_like(remainder.slopes, np.inf)
+    with np.errstate(over="ignore"):
+        np.divide(allowed, remainder.slopes, out=reach, where=remainder.slopes > 0)
+    reach = np.where(allowed < 0, 0.0, reach).min(axis=2)
+    return np.minimum(reach, remainder.radii).max(axis=1)
 
 
 def pooled_deviation(cells: Cells, cell: NDArray[np.int64], deviation: Array) -> Array:

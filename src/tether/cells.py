@@ -111,10 +111,13 @@ class Cells:
     def locate(self, inputs: Array) -> Location:
         """Cell, distance and domain membership of physical inputs (N, D)."""
         found = self.index.query(inputs / self.scale)
-        in_box = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(axis=1)
         radii = self.radii[found.cell]
         near = found.squared_distance <= radii * radii
-        return Location(found.cell, np.sqrt(found.squared_distance), near & in_box)
+        return Location(found.cell, np.sqrt(found.squared_distance), near & self.in_box(inputs))
+
+    def in_box(self, inputs: Array) -> NDArray[np.bool_]:
+        """(N,) whether physical inputs (N, D) lie in the domain box."""
+        return np.logical_and.reduce((inputs >= self.box_lower) & (inputs <= self.box_upper), axis=1)
 
     def facets(self) -> Facets:
         """Perpendicular bisectors between graph neighbours."""

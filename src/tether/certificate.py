@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from tether.bounds import AffineBounds, output_rounding
+from tether.bounds import AffineBounds, Bounds, output_rounding
+from tether.calibration import DISTRIBUTION, draw_in_domain, draws_allowed, draws_needed, exceedance, refuted
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Array, Probes, Transitions
@@ -30,6 +31,13 @@ _MEANING = {
         "ESTIMATE, not a guarantee: delta is the range of the trusted model seen at sampled points of each "
         "cell, a lower bound on the true distance."
     ),
+    "statistical": (
+        "STATISTICAL: with confidence 1 - {beta:g}, for any weights, at most a share {epsilon:g} of inputs "
+        "drawn from the stated distribution have a prediction farther than delta from the trusted model. "
+        "Established by {draws} independent draws that the bounds were not built from, of which at most "
+        "{allowed} exceeded it. Distribution: "
+        "{distribution}."
+    ),
     "lipschitz": (
         "GUARANTEED IF the Lipschitz constants given for the trusted model hold: for any weights, every "
         "prediction in the domain is within delta of the trusted model."
@@ -45,6 +53,10 @@ _EVIDENCE_ASSUMPTIONS = {
     "lipschitz": (
         "The Lipschitz constants given for the trusted model hold on every coverage region, for the float64 "
         "values it returns."
+    ),
+    "statistical": (
+        "Inputs are drawn from the stated distribution. About a single input, or one chosen by an adversary, "
+        "this says nothing."
     ),
     "sampled": "The trusted model varies between sampled points no further than they showed. Nobody checked.",
 }
@@ -176,8 +188,11 @@ def certify(
     _check_same_model(model, trusted)
     fresh = recheck(model, trusted, points_per_cell=points_per_cell, seed=seed)
     evidence = model.bounds.evidence
-    _rederive(model, trusted)
-    if evidence != "sampled" and not fresh.max_ratio <= 1:
+    if evidence == "statistical":
+        _draw_again(model, trusted, seed=seed)
+    else:
+        _rederive(model, trusted)
+    if evidence in ("lipschitz", "proved") and not fresh.max_ratio <= 1:
         raise CertificateError(
             f"the claim must hold at every point; a fresh point reached {fresh.max_ratio:.6g} times delta. "
             "The trusted model or its Lipschitz constants are not those the bounds were built with."
@@ -186,7 +201,7 @@ def certify(
     names = model.schema.inputs
     limits = zip(model.cells.box_lower.tolist(), model.cells.box_upper.tolist(), strict=True)
     return Certificate(
-        claim=_MEANING[evidence],
+        claim=claim_of(model.bounds),
         evidence=evidence,
         certified=evidence != "sampled",
         deltas=output_deltas(
@@ -298,6 +313,34 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
             "the claim must follow from the trusted model again; derived anew, delta is larger than the "
             "model file says. The file or the trusted model's constants have changed: fit anew."
         )
+
+
+def _draw_again(model: ConstrainedModel, trusted: TrustedModel, *, seed: int) -> None:
+    """As many fresh draws as the claim rests on; refused if they are incredible were it true."""
+    bounds, schema = model.bounds, model.schema
+    assert bounds.epsilon is not None and bounds.beta is not None
+    rng = np.random.default_rng([seed, 0xCE47])
+    inputs = draw_in_domain(model.cells, draws_needed(bounds.epsilon, bounds.beta), schema, rng)
+    seen = exceedance(bounds, model.cells, trusted, schema, model.frame.target, inputs=inputs)
+    if refuted(seen.exceeded, seen.draws, bounds.epsilon):
+        raise CertificateError(
+            f"at most a fraction {bounds.epsilon:g} of inputs must exceed delta; of {seen.draws} fresh draws "
+            f"{seen.exceeded} did. The file or the trusted model has changed: fit anew."
+        )
+
+
+def claim_of(bounds: Bounds) -> str:
+    """The claim in words, by the evidence it rests on."""
+    if bounds.evidence != "statistical":
+        return _MEANING[bounds.evidence]
+    assert bounds.epsilon is not None and bounds.beta is not None
+    return _MEANING["statistical"].format(
+        epsilon=bounds.epsilon,
+        beta=bounds.beta,
+        draws=draws_needed(bounds.epsilon, bounds.beta),
+        allowed=draws_allowed(bounds.epsilon, bounds.beta),
+        distribution=DISTRIBUTION,
+    )
 
 
 def _coverage(model: ConstrainedModel, inputs: Array) -> float:

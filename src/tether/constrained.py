@@ -19,6 +19,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from tether.blending import RIM
 from tether.bounds import AffineBounds, Bounds, IntervalBounds, Limits
 from tether.cells import Cells, Location
 from tether.data import Array, Scaling, Schema, Target, check_matrix
@@ -418,14 +419,41 @@ class ConstrainedModel(LearnedModel):
     def _limits(self, inputs: Tensor, cell: Tensor, tensor: _OnDevice) -> tuple[Tensor, Tensor, Tensor]:
         bounds = self.bounds
         if isinstance(bounds, AffineBounds):
-            offset = inputs - tensor(self.cells.centers)[cell]
-            slope = torch.einsum("npd,nd->np", tensor(bounds.expansion.jacobian)[cell], offset)
-            anchor = tensor(bounds.expansion.center)[cell] + slope
-            opening = tensor(bounds.opening(self.cells, inputs.detach().cpu().numpy()))
-            width = tensor(bounds.half_width)[cell] * opening[:, None]
+            around, weight = cell[:, None], torch.ones_like(inputs[:, :1])
+            if bounds.blend:
+                around, weight = self._around(inputs, cell, bounds.blend, tensor)
+            offset = inputs[:, None] - tensor(self.cells.centers)[around]
+            slope = torch.einsum("nbpd,nbd->nbp", tensor(bounds.expansion.jacobian)[around], offset)
+            anchors = tensor(bounds.expansion.center)[around] + slope
+            anchor = (weight[:, :, None] * anchors).sum(dim=1)
+            width = (weight[:, :, None] * tensor(bounds.half_width)[around]).sum(dim=1)
+            width = width * tensor(bounds.opening(self.cells, inputs.detach().cpu().numpy()))[:, None]
             return anchor - width, anchor + width, anchor
         lower, upper = tensor(bounds.lower)[cell], tensor(bounds.upper)[cell]
         return lower, upper, torch.zeros_like(lower)
+
+    def _around(self, inputs: Tensor, cell: Tensor, count: int, tensor: _OnDevice) -> tuple[Tensor, Tensor]:
+        """(N, B) cells that take part and their weights: :func:`tether.blending.neighbourhood` in torch."""
+        scaled, memories = inputs / tensor(self.cells.scale), tensor(self.cells.memories)
+        count = min(count, len(memories) - 1)
+        if count < 2:
+            return cell[:, None], torch.ones_like(inputs[:, :1])
+        around = torch.topk(
+            (memories**2).sum(dim=1) - 2 * scaled.detach() @ memories.T, count + 1, largest=False
+        ).indices
+        squared, order = ((scaled[:, None] - memories[around]) ** 2).sum(dim=2).sort(dim=1)
+        around = around.gather(1, order)[:, :count]
+        distance = squared[:, :count].clamp_min(torch.finfo(torch.float64).tiny).sqrt()
+        span = (squared[:, -1:] - squared[:, :1]).clamp_min(torch.finfo(torch.float64).tiny)
+        radii = tensor(self.cells.radii)[around]
+        rim = ((radii - distance) / (RIM * radii)).clamp(0, 1)
+        weight = (squared[:, -1:] - squared[:, :count]) / span * rim
+        total = weight.sum(dim=1, keepdim=True)
+        alone = total <= 0
+        first = torch.arange(count, device=inputs.device) == 0
+        around = torch.where(alone & first, cell[:, None], around)
+        weight = torch.where(alone, first.to(weight.dtype), weight / torch.where(alone, 1.0, total))
+        return around, weight
 
     def _features(self, inputs: Tensor, tensor: _OnDevice) -> Tensor:
         angles = tensor(self.schema.input_angles)

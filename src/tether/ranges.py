@@ -19,7 +19,7 @@ from tether.enclosure import enclose, enclose_range
 from tether.progress import Reporter, silent
 from tether.trusted import Function, TrustedModel
 
-Evidence = Literal["sampled", "lipschitz", "proved"]
+Evidence = Literal["sampled", "statistical", "lipschitz", "proved"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,23 +32,30 @@ class Range:
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """How hard the sampled range looks.
+    """How hard the sampled range looks, and what `statistical` evidence must show.
 
     Attributes:
         per_cell: points drawn inside each cell.
         refinements: rounds of search from the extremes found so far.
         seed: of the draws.
+        epsilon: for `statistical`, the share of inputs that may exceed delta.
+        beta: for `statistical`, one minus the confidence.
     """
 
     per_cell: int = 64
     refinements: int = 12
     seed: int = 0
+    epsilon: float = 1e-3
+    beta: float = 1e-6
 
     def __post_init__(self) -> None:
         if self.per_cell < 1:
             raise ValueError(f"`per_cell` must be at least 1; got {self.per_cell}.")
         if self.refinements < 0:
             raise ValueError(f"`refinements` must be at least 0; got {self.refinements}.")
+        for name in ("epsilon", "beta"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be between 0 and 1; got {getattr(self, name)}.")
 
 
 @dataclass(eq=False)

@@ -167,7 +167,10 @@ def _expand_lipschitz(cells: Cells, trusted: TrustedModel, schema: Schema, targe
 def _expand_sampled(
     cells: Cells, trusted: TrustedModel, schema: Schema, target: Target, sampling: SamplingConfig
 ) -> Expansion:
-    """From points inside each cell: the largest slope of M - A seen up to each shell. An estimate."""
+    """From points inside each cell: the largest slope of M - A seen up to each shell. An estimate.
+
+    Few points fall into the inner shells, so that the largest curvature seen has a say there too.
+    """
     rng = np.random.default_rng(sampling.seed)
     points = CellSampler(cells).sample(sampling.per_cell, rng=rng)
     count, per_cell, dimensions = points.shape
@@ -183,5 +186,11 @@ def _expand_sampled(
     distance = np.linalg.norm(offset / cells.scale, axis=2)
     slope = missed / np.maximum(distance, np.finfo(np.float64).tiny)[:, :, None]
     radii = cells.outer_radii[:, None] * _SHELLS
-    shells = [np.where((distance <= rim[:, None])[:, :, None], slope, 0.0).max(axis=1) for rim in radii.T]
+    curvature = (slope / np.maximum(distance, 0.25 * radii[:, -1:])[:, :, None]).max(axis=1)
+    shells = [
+        np.maximum(
+            np.where((distance <= rim[:, None])[:, :, None], slope, 0.0).max(axis=1), curvature * rim[:, None]
+        )
+        for rim in radii.T
+    ]
     return Expansion(center, jacobian, Remainder(radii, np.stack(shells, axis=1), np.zeros_like(center)))

@@ -58,6 +58,9 @@ def save(model: LearnedModel, path: str | Path) -> None:
             "kind": model.bounds.kind,
             "operator": model.operator,
             "evidence": model.bounds.evidence,
+            "epsilon": model.bounds.epsilon,
+            "beta": model.bounds.beta,
+            "blend": model.bounds.blend if isinstance(model.bounds, AffineBounds) else 0,
         }
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)
@@ -165,12 +168,15 @@ def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Mod
 
 
 def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bounds:
+    claim = {name: metadata[name] for name in ("evidence", "epsilon", "beta")}
     if metadata["kind"] == "interval":
-        limits = (arrays[name] for name in _INTERVAL_ARRAYS)
-        return IntervalBounds(*limits, evidence=metadata["evidence"], lemma=arrays.get("lemma"))
+        limits = {name: arrays[name] for name in _INTERVAL_ARRAYS}
+        return IntervalBounds(**limits, **claim, lemma=arrays.get("lemma"))
     remainder = Remainder(**{name: arrays[name] for name in _REMAINDER_ARRAYS})
     expansion = Expansion(arrays["center"], arrays["jacobian"], remainder)
-    return AffineBounds(expansion, arrays["half_width"], metadata["evidence"], arrays["pinned"])
+    return AffineBounds(
+        expansion, arrays["half_width"], pinned=arrays["pinned"], blend=metadata["blend"], **claim
+    )
 
 
 def _network(tensors: dict[str, Tensor], spec: dict[str, Any], network: nn.Module | None) -> nn.Module:

@@ -6,6 +6,7 @@
 
 from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
 from tether.pipeline.fitting import fit, record
+from tether.pipeline.growing import build_tether_within
 from tether.pipeline.measures import measure, measure_trusted
 from tether.pipeline.methods import (
     AUGMENTED_LAGRANGIAN,
@@ -20,7 +21,7 @@ from tether.pipeline.methods import (
     train_method,
 )
 from tether.pipeline.problem import Part, Problem, prepare
-from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether, build_tether_within
+from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether
 
 __all__ = [
     "AUGMENTED_LAGRANGIAN",

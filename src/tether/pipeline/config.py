@@ -33,9 +33,12 @@ class FitConfig:
         target: predict next states or increments; by default increments where every output
             advances a state, because interval bounds on them are tighter.
         evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
-            written with NumPy functions. By default `lipschitz` where M has constants, else `sampled`.
+            written with NumPy functions, `statistical` only draws from it. By default `lipschitz` where M
+            has constants, else `sampled`.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
             `sigmoid` on everything measured so far.
+        smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
+            where cells meet.
         hidden: layer widths of the network.
         coverage: quantile of held-out inputs that the coverage radius must reach.
         domain: limits of inputs by name, beyond which nothing is claimed.
@@ -53,6 +56,7 @@ class FitConfig:
     target: Target | None = None
     evidence: Evidence | None = None
     operator: Operator = "clip"
+    smooth: bool = False
     hidden: tuple[int, ...] = (256, 256)
     coverage: float = 0.995
     domain: Box | None = None
@@ -73,6 +77,10 @@ class FitConfig:
             raise ValueError(
                 "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
             )
+        if self.smooth and self.bounds != "affine":
+            raise ValueError(
+                "`smooth` must come with bounds 'affine'; got 'interval', whose bounds are steps."
+            )
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
@@ -82,7 +90,7 @@ _CHOICES = {
     "target": (None, "next_state", "increment"),
     "bounds": ("interval", "affine"),
     "metric": (None, "data", "trusted"),
-    "evidence": (None, "sampled", "lipschitz", "proved"),
+    "evidence": (None, "sampled", "statistical", "lipschitz", "proved"),
     "operator": ("sigmoid", "clip"),
 }
 
@@ -113,6 +121,6 @@ def resolve_evidence(evidence: Evidence | None, kind: TetherKind, trusted: Trust
     if evidence == "lipschitz" and not known:
         raise ValueError(
             f"evidence `lipschitz` must have constants of the trusted model; got none. {needs}, or use "
-            "evidence `sampled` or `proved`."
+            "evidence `sampled`, `statistical` or `proved`."
         )
     return evidence or ("lipschitz" if known else "sampled")

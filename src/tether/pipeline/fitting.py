@@ -12,9 +12,9 @@ from tether.constrained import (
 )
 from tether.data import Jitter, Probes, Transitions
 from tether.pipeline.config import FitConfig
+from tether.pipeline.growing import build_tether_within
 from tether.pipeline.methods import CONSTRAINED, TETHERED, TrainedRun, train_method
 from tether.pipeline.problem import Problem, prepare
-from tether.pipeline.tethers import build_tether_within
 from tether.progress import Reporter, silent
 from tether.training import TrainingConfig
 from tether.trusted import Function, TrustedModel

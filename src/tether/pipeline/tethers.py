@@ -1,4 +1,4 @@
-"""Cells and bounds for a problem, of a given kind or within a given delta."""
+"""Cells and bounds for a problem."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tether.bounds import (
+    AffineBounds,
     Bounds,
     Observations,
     bound_by_expansions,
     bound_by_intervals,
+    within_budget,
 )
+from tether.calibration import calibrate
 from tether.cells import Cells, build_cells, pin_memories
 from tether.data import Array, Schema, Target
-from tether.errors import CertificateError
 from tether.memories import fit_memories
 from tether.metric import bending_weights
 from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
 from tether.pipeline.problem import Problem
 from tether.progress import Reporter, silent
+from tether.ranges import Evidence
+
+BLENDED_CELLS = 8
+"""How many cells a smooth tether blends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,46 +96,31 @@ def build_tether(
     target = resolve_target(config.target, train)
     sampling = replace(config.sampling, seed=config.seed)
     evidence = resolve_evidence(config.evidence, kind, problem.trusted)
+    # Statistical evidence is calibrated on fresh draws, after bounds were built from others.
+    built: Evidence = "sampled" if evidence == "statistical" else evidence
     common = (partition.cells, problem.trusted, train.schema, target)
     bounds: Bounds
     if kind == "interval":
         bounds = bound_by_intervals(
-            *common,
-            inputs=problem.training_inputs,
-            evidence=evidence,
-            sampling=sampling,
-            reporter=reporter,
+            *common, inputs=problem.training_inputs, evidence=built, sampling=sampling, reporter=reporter
         )
     else:
         bounds = bound_by_expansions(
             *common,
             observations=Observations(train.inputs, train.target(target), problem.pinned),
-            budget=_budget(config.delta, train.schema),
-            evidence=evidence,
+            evidence=built,
             sampling=sampling,
+            blend=BLENDED_CELLS if config.smooth else 0,
         )
+    if evidence == "statistical":
+        bounds = calibrate(bounds, *common, sampling=sampling)
+    budget = resolve_budget(config.delta, train.schema)
+    if budget is not None and isinstance(bounds, AffineBounds):
+        bounds = within_budget(bounds, budget, train.schema)
     return Tether(kind, partition, bounds, target, time.monotonic() - start)
 
 
-def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Tether:
-    """A tether that keeps to `config.delta`, with as many memories as that takes.
-
-    Each attempt has 1.6 times the memories of the last. The last one's CertificateError, which names the
-    cell and the shortfall, is raised once they exceed half of the distinct inputs.
-    """
-    if config.delta is None:
-        return build_tether(problem, config, reporter=reporter)
-    most = len(np.unique(problem.training_inputs, axis=0)) // 2
-    while True:
-        try:
-            return build_tether(problem, config, reporter=reporter)
-        except CertificateError:
-            if config.memories >= most:
-                raise
-            config = replace(config, memories=min(most, int(1.6 * config.memories) + 1))
-
-
-def _budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
+def resolve_budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
     """(P,) delta of each output, infinite where none was asked for; None where none at all was."""
     if delta is None:
         return None
