@@ -1,0 +1,1 @@
+"""Six Crazyflie quadrotors circling in PyBullet, and rigid-body dynamics as the trusted model."""
