@@ -28,9 +28,8 @@ def ground_effect(heights: Array, motor_speeds: Array) -> Array:
 
 def downwash(positions: Array) -> Array:
     """Force (N,) that pushes each of N drones at `positions` (N, 3) down, from all drones above it."""
-    above = positions[None, :, 2] - positions[:, None, 2]
-    aside = positions[None, :, :2] - positions[:, None, :2]
-    squared = (aside**2).sum(axis=2)
+    apart = positions[None, :, :] - positions[:, None, :]
+    above, squared = apart[:, :, 2], apart[:, :, 0] ** 2 + apart[:, :, 1] ** 2
     felt = (above > 0) & (squared < _FAR**2)
     rise = np.where(felt, above, 1.0)
     strength = crazyflie.DOWNWASH_STRENGTH * (crazyflie.PROPELLER_RADIUS / (4 * rise)) ** 2

@@ -42,8 +42,13 @@ SCHEMA: Schema = make_schema(STATES, _COMMANDS, OUTPUTS, units=_UNITS, angles=["
 """20 states, 4 commands, 12 outputs. Roll does not wrap: a drone that has rolled over is out of the domain."""
 WHOLE_SCHEMA: Schema = make_schema(STATES, _COMMANDS, units=_UNITS, angles=["yaw"])
 """The same with all 20 states as outputs, for rollouts."""
-DOMAIN: Box = {name: (0.0, crazyflie.TOP_SPEED) for name in _COMMANDS}
-"""What motors can be commanded; the simulator clips commands here, and M does not."""
+DOMAIN: Box = {
+    **dict.fromkeys(_ANGLES[:2], (-0.35, 0.35)),
+    **dict.fromkeys(_RATES[:2], (-2.0, 2.0)),
+    "rate_yaw": (-0.25, 0.25),
+    **dict.fromkeys(_COMMANDS, (0.9 * crazyflie.HOVER_SPEED, 1.1 * crazyflie.HOVER_SPEED)),
+}
+"""The flight envelope, beyond which nothing is claimed: tilt up to 20 degrees, turning, thrust within a fifth."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ CAMPAIGNS: dict[Scale, Campaign] = {
 def draw_plans(campaign: Campaign, *, air: Air = Air(), seed: int = 0) -> list[CirclePlan]:
     """A plan for each flight: circles of different size, speed, direction, height and headings."""
     rng = np.random.default_rng(seed)
-    low = [0.3, 3.5, 0.15, LEAST_SPACING, -np.pi]
+    low = [0.32, 3.5, 0.15, LEAST_SPACING, -np.pi]
     high = [0.5, 8.0, 0.4, 0.2, np.pi]
     plans = []
     for _ in range(campaign.flights):
@@ -88,7 +93,7 @@ def draw_plans(campaign: Campaign, *, air: Air = Air(), seed: int = 0) -> list[C
         yaws = tuple(rng.uniform(-np.pi, np.pi, campaign.drones).tolist())
         period, drones = period * rng.choice([-1, 1]), campaign.drones
         own = int(rng.integers(2**31))
-        plans.append(CirclePlan(drones, radius, period, lowest, spacing, phase, yaws, 0.03, air, own))
+        plans.append(CirclePlan(drones, radius, period, lowest, spacing, phase, yaws, 0.02, air, own))
     return plans
 
 

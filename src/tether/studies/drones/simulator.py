@@ -151,10 +151,10 @@ class World:
     def _kinematics(self) -> tuple[Array, Array, Array, Array]:
         """Positions, quaternions, velocities and angular velocities along the world's axes."""
         bullet, client = self._bullet, self._client
-        poses = [bullet.getBasePositionAndOrientation(body, client) for body in self._drones]
-        moves = [bullet.getBaseVelocity(body, client) for body in self._drones]
-        pairs = zip(poses, moves, strict=True)
-        rows = np.array([(*place, *attitude, *speed, *turn) for (place, attitude), (speed, turn) in pairs])
+        # Read off a link, with its kinematics computed anew, because Bullet turns a link's forces by the
+        # attitude it computed last: otherwise thrust would lag behind the body by a physics step.
+        links = [bullet.getLinkState(body, _MIDDLE, 1, 1, client) for body in self._drones]
+        rows = np.array([(*link[0], *link[1], *link[6], *link[7]) for link in links])
         return rows[:, :3], rows[:, 3:7], rows[:, 7:10], rows[:, 10:]
 
     def advance(self, commands: Array) -> Array:
