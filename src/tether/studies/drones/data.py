@@ -1,8 +1,9 @@
 """Transitions of circling drones (D), probes in hover (Ω), and how predictions are fed back.
 
 A row spans one control step (1/48 s): the commands are constant over it, and it is the step at which a
-controller would ask a model. Of the 20 states a model predicts the 12 that are free (position, angles, velocity,
-body rates). The other 8 follow: the quaternion is that of the angles, and the motors turn as commanded.
+controller would ask a model. Of the 20 states a model predicts the 12 that are free (position, angles,
+velocity, body rates). The other 8 follow: the quaternion is that of the angles, and the motors turn as
+commanded.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _UNITS = {
 }
 
 SCHEMA: Schema = make_schema(STATES, _COMMANDS, OUTPUTS, units=_UNITS, angles=["yaw"])
-"""20 states, 4 commands, 12 outputs. Roll does not wrap: a drone that has rolled over is out of the domain."""
+"""20 states, 4 commands, 12 outputs. Roll does not wrap: a drone on its back is out of the domain."""
 WHOLE_SCHEMA: Schema = make_schema(STATES, _COMMANDS, units=_UNITS, angles=["yaw"])
 """The same with all 20 states as outputs, for rollouts."""
 DOMAIN: Box = {
@@ -48,7 +49,8 @@ DOMAIN: Box = {
     "rate_yaw": (-0.25, 0.25),
     **dict.fromkeys(_COMMANDS, (0.9 * crazyflie.HOVER_SPEED, 1.1 * crazyflie.HOVER_SPEED)),
 }
-"""The flight envelope, beyond which nothing is claimed: tilt up to 20 degrees, turning, thrust within a fifth."""
+"""The flight envelope, beyond which nothing is claimed: 20 degrees of tilt, thrust within a fifth."""
+_LOST = 1e6
 
 
 @dataclass(frozen=True)
@@ -186,8 +188,16 @@ def complete(states: Array, controls: Array, outputs: Array) -> Array:
 
 
 def whole_step(predict: Step) -> Step:
-    """A step of all 20 states, from one that predicts 12 (a model's ``predict``, or M)."""
-    return lambda states, controls: complete(states, controls, predict(states, controls))
+    """A step of all 20 states, from one that predicts 12 (a model's ``predict``, or M).
+
+    A number beyond 1e6 stays there: a model that has lost its drone need not be followed to infinity.
+    """
+
+    def step(states: Array, controls: Array) -> Array:
+        outputs = np.clip(predict(states, controls), -_LOST, _LOST)
+        return complete(states, controls, outputs)
+
+    return step
 
 
 def roll_out(predict: Step, states: Array, commands: Array) -> Array:

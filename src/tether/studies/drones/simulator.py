@@ -38,7 +38,7 @@ def load_bullet() -> Any:
         return importlib.import_module("pybullet")
     except ImportError as error:
         raise ImportError(
-            "the drones study must have PyBullet; it is not installed. Install it: pip install 'tether[drones]'"
+            "the drones study must have PyBullet; it is not installed. Run: pip install 'tether[drones]'"
         ) from error
 
 
@@ -89,7 +89,8 @@ class Air:
     def __post_init__(self) -> None:
         if self.gusts < 0 or self.gust_seconds <= 0:
             raise ValueError(
-                f"`gusts` must be at least 0 and `gust_seconds` positive; got {self.gusts}, {self.gust_seconds}."
+                "`gusts` must be at least 0 and `gust_seconds` positive; got "
+                f"{self.gusts} and {self.gust_seconds}."
             )
 
 
