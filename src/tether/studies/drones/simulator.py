@@ -237,8 +237,8 @@ class CirclePlan:
         spacing: between the heights of two neighbours; at less than 0.15 m downwash wins.
         phase: angle at which the lowest drone starts.
         yaws: heading that each drone keeps; by default all 0.
-        disturbance: how far from the circle drones start: this many metres, metres per second, and
-            radians and radians per second, as a standard deviation.
+        disturbance: how far from the circle drones start, at most: this many metres, metres per second,
+            radians and radians per second, along each axis.
         air: what acts besides thrust and gravity.
         seed: of disturbance and gusts.
     """
@@ -272,7 +272,7 @@ class CirclePlan:
 
     def reference(self, seconds: float) -> Reference:
         """Where the drones should be after some seconds."""
-        order, rate = np.arange(self.drones), 2 * np.pi / self.period
+        order, rate = np.arange(self.drones, dtype=np.float64), 2 * np.pi / self.period
         angle = self.phase + 2 * np.pi * order / self.drones + rate * seconds
         cosine, sine, flat = np.cos(angle), np.sin(angle), np.zeros(self.drones)
         heights = self.lowest + self.spacing * order
@@ -284,10 +284,15 @@ class CirclePlan:
         )
 
     def start(self) -> Bodies:
-        """On the circle, moving along it, level; all a little disturbed."""
+        """On the circle, moving along it, tilted as the turn asks; all a little disturbed."""
         goal, rng = self.reference(0.0), np.random.default_rng(self.seed)
-        noise = self.disturbance * rng.standard_normal((4, self.drones, 3))
-        angles = np.stack([0 * goal.yaw, 0 * goal.yaw, goal.yaw], axis=1) + noise[2]
+        noise = self.disturbance * rng.uniform(-1.0, 1.0, (4, self.drones, 3))
+        cosine, sine = np.cos(goal.yaw), np.sin(goal.yaw)
+        forward = cosine * goal.acceleration[:, 0] + sine * goal.acceleration[:, 1]
+        left = cosine * goal.acceleration[:, 1] - sine * goal.acceleration[:, 0]
+        pitch = np.arctan2(forward, crazyflie.GRAVITY)
+        roll = -np.arctan2(left, np.hypot(forward, crazyflie.GRAVITY))
+        angles = np.stack([roll, pitch, goal.yaw], axis=1) + noise[2]
         return Bodies(goal.position + noise[0], quaternion_of(angles), goal.velocity + noise[1], noise[3])
 
 
