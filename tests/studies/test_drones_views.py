@@ -8,6 +8,7 @@ from tether.studies.drones.data import Campaign, as_flights, fly, roll_out
 from tether.studies.drones.trusted import quadrotor
 from tether.studies.drones.views import (
     HOVER_STEPS,
+    _spread,
     flight_figure,
     hover_deviation,
     hover_figure,
@@ -65,7 +66,12 @@ def test_figures_are_drawn(data):
         "From above": flight_figure(one, paths, methods=list(methods)),
         "From the side": flight_figure(one),
     }
-    for text, figure in figures.items():
-        assert as_png(figure).startswith(b"\x89PNG")
-        assert text in as_svg(figure)
-    assert "0 m" in as_svg(figures["Left in hover"]) and "0.08 m" in as_svg(figures["Left in hover"])
+    drawn = {text: as_svg(figure) for text, figure in figures.items()}
+    assert all(text in picture for text, picture in drawn.items())
+    assert ">0 m<" in drawn["Left in hover"] and ">0.08 m<" in drawn["Left in hover"]
+    assert as_png(figures["From above"]).startswith(b"\x89PNG")
+
+
+def test_labels_stay_apart_and_in_the_picture():
+    places = _spread(np.array([0.0, 0.0, 0.95, 0.96, 0.97]), 0.1, 1.0)
+    assert (np.diff(places) >= 0.1 - 1e-12).all() and places[0] == 0.0 and places[-1] == pytest.approx(0.95)

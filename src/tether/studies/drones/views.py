@@ -157,15 +157,22 @@ def _draw_band(axis: Axes, name: str, distances: Array, style: dict) -> None:
 def _label_ends(axis: Axes, distances: Mapping[str, Array], styles: Mapping[str, dict]) -> None:
     """Writes the last median at each line's end, labels moved apart where lines end together."""
     ends = {name: float(np.median(values[-1])) for name, values in distances.items()}
+    names = sorted(ends, key=lambda name: ends[name])
     bottom, top = np.log10(axis.get_ylim())
-    height, last = 0.055 * (top - bottom), -np.inf
-    for name in sorted(ends, key=lambda name: ends[name]):
-        last = max(np.log10(np.clip(ends[name], _STILL, _LOST)), last + height)
+    exact = np.log10([np.clip(ends[name], _STILL, _LOST) for name in names])
+    for name, place in zip(names, _spread(exact, 0.055 * (top - bottom), top), strict=True):
         text = "0 m" if ends[name] == 0 else f"{ends[name]:.2g} m"
-        place = ((len(distances[name]) - 1) * STEP_SECONDS, 10**last)
+        end = ((len(distances[name]) - 1) * STEP_SECONDS, 10**place)
         axis.annotate(
-            text, place, xytext=(5, 0), textcoords="offset points", va="center", color=styles[name]["color"]
+            text, end, xytext=(5, 0), textcoords="offset points", va="center", color=styles[name]["color"]
         )
+
+
+def _spread(places: Array, gap: float, top: float) -> Array:
+    """Ascending places (M,) moved at least `gap` apart: up where there is room below `top`, else down."""
+    steps = gap * np.arange(len(places))
+    raised = np.maximum.accumulate(places - steps) + steps
+    return np.minimum(raised, top - 0.5 * gap - steps[::-1])
 
 
 def _legend(figure: Figure, axis: Axes, entries: int) -> None:
