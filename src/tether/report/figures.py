@@ -35,12 +35,13 @@ _RC = {
 
 
 @contextmanager
-def _styled():
+def styled():
+    """The style of every figure."""
     with context(_RC):
         yield
 
 
-def _line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed."""
     styles, rivals = {}, iter(zip(_COLOURS, _DASHES, strict=True))
     for name in names:
@@ -62,10 +63,10 @@ def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
         "constraint_loss_omega_max": "Distance² to M on Ω, max",
         "constraint_loss_D_mean": "Distance² to M on D, mean",
     }
-    with _styled():
+    with styled():
         figure = Figure(figsize=(10, 3.2), layout="constrained")
         FigureCanvasAgg(figure)
-        axes, styles = figure.subplots(1, len(panels)), _line_styles(histories)
+        axes, styles = figure.subplots(1, len(panels)), line_styles(histories)
         for axis, (key, title) in zip(axes, panels.items(), strict=True):
             for name, history in histories.items():
                 values = [max(getattr(e, key), 1e-16) for e in history]
@@ -83,11 +84,11 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
     Args:
         trajectories: (T + 1, dx) states by method; the first two states are the position in metres.
     """
-    with _styled():
+    with styled():
         figure = Figure(figsize=(10, 4.4), layout="constrained")
         FigureCanvasAgg(figure)
         plane, time = figure.subplots(1, 2, width_ratios=[1, 1.25])
-        for name, style in _line_styles(trajectories).items():
+        for name, style in line_styles(trajectories).items():
             states = trajectories[name]
             plane.plot(states[:, 0], states[:, 1], marker=".", ms=4, label=name, **style)
             drift = np.hypot(*(states[1:, :2] - states[0, :2]).T)
@@ -118,7 +119,7 @@ def _label_end(axis: Axes, step: int, value: float, colour: str) -> None:
 def as_svg(figure: Figure) -> str:
     """The figure as SVG text, to be put into a page."""
     buffer = io.StringIO()
-    with _styled():
+    with styled():
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
