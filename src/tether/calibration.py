@@ -1,0 +1,152 @@
+"""Statistical evidence: what fresh draws, never used to build the bounds, entitle one to say.
+
+Delta is widened by one number until at most k of n independent draws exceed it. By order statistics (the
+one-sided tolerance limit, which holds for every distribution), at most a share ε of the distribution exceeds
+the widened delta, with probability at least ``1 - P[Bin(n, ε) <= k]`` over the draws. n and k are such that
+this is at least 1 - β.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tether.bounds import AffineBounds, Bounds, IntervalBounds
+from tether.cells import Cells
+from tether.data import Array, Schema, Target
+from tether.ranges import SamplingConfig
+from tether.remainders import Remainder
+from tether.trusted import TrustedModel
+
+DISTRIBUTION = (
+    "a memory drawn uniformly, a point uniform in its coverage ball moved into the domain box, drawn again "
+    "if it is outside the domain"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Exceedance:
+    """What draws showed.
+
+    Attributes:
+        draws: how many.
+        exceeded: at how many of them some output can be farther from M than delta.
+        excess: (N,) by how much delta was exceeded at each, in units of widening; negative where not.
+    """
+
+    draws: int
+    exceeded: int
+    excess: Array
+
+
+def draws_needed(epsilon: float, beta: float) -> int:
+    """Four times as many draws as the least, ``(1 - ε)^n <= β``, so that a few of them may exceed delta."""
+    return 4 * math.ceil(math.log(beta) / math.log1p(-epsilon))
+
+
+def draws_allowed(epsilon: float, beta: float) -> int:
+    """How many of those draws may exceed delta: the largest k with ``P[Bin(n, ε) <= k] <= β``."""
+    draws, allowed = draws_needed(epsilon, beta), 0
+    while 1 - binomial_tail(allowed + 2, draws, epsilon) <= beta:
+        allowed += 1
+    return allowed
+
+
+def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
+    """(count, D) independent physical inputs of the domain, from :data:`DISTRIBUTION`."""
+    kept: list[Array] = []
+    missing = count
+    while missing > 0:
+        cell = rng.integers(0, len(cells), missing)
+        direction = rng.standard_normal((missing, cells.memories.shape[1]))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        reach = cells.radii[cell] * rng.random(missing) ** (1 / direction.shape[1])
+        inputs = (cells.memories[cell] + reach[:, None] * direction) * cells.scale
+        # A box that holds the memory: moving into it cannot lead away from the memory.
+        inputs = np.clip(inputs, cells.box_lower, cells.box_upper)
+        dx = len(schema.states)
+        inputs = schema.wrap_inputs(inputs[:, :dx], inputs[:, dx:])
+        kept.append(inputs[cells.locate(inputs).in_domain])
+        missing -= len(kept[-1])
+    return np.concatenate(kept)
+
+
+def exceedance(
+    bounds: Bounds, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target, *, inputs: Array
+) -> Exceedance:
+    """How far, over the given inputs (N, D) of the domain, outputs in the bounds can exceed delta."""
+    location = cells.locate(inputs)
+    limits = bounds.limits(cells, inputs, location)
+    values = trusted.target(inputs, schema, target)
+    farthest = np.maximum(schema.distance(values, limits.lower), schema.distance(limits.upper, values))
+    excess = farthest - limits.delta
+    unit = _one_widening(bounds).limits(cells, inputs, location).delta
+    return Exceedance(len(inputs), int((excess > 0).any(axis=1).sum()), (excess / unit).max(axis=1))
+
+
+def calibrate(
+    bounds: Bounds,
+    cells: Cells,
+    trusted: TrustedModel,
+    schema: Schema,
+    target: Target,
+    *,
+    sampling: SamplingConfig,
+) -> Bounds:
+    """`bounds` with delta widened so that few fresh draws exceed it; their evidence is then `statistical`."""
+    bounds = _pooled(bounds, cells)
+    draws = draws_needed(sampling.epsilon, sampling.beta)
+    rng = np.random.default_rng([sampling.seed, 0x57A7])
+    inputs = draw_in_domain(cells, draws, schema, rng)
+    seen = exceedance(bounds, cells, trusted, schema, target, inputs=inputs)
+    # A last place more, because the sum that uses it rounds.
+    beyond = np.sort(seen.excess)[-1 - draws_allowed(sampling.epsilon, sampling.beta)]
+    more = _one_widening(bounds, times=max(0.0, float(beyond)) * (1 + 1e-12))
+    claim = {"evidence": "statistical", "epsilon": sampling.epsilon, "beta": sampling.beta}
+    if isinstance(bounds, IntervalBounds):
+        assert isinstance(more, IntervalBounds)
+        return replace(bounds, delta=bounds.delta + more.delta, **claim)
+    assert isinstance(more, AffineBounds)
+    remainder = bounds.expansion.remainder
+    remainder = replace(remainder, slopes=remainder.slopes + more.expansion.remainder.slopes)
+    return replace(bounds, expansion=replace(bounds.expansion, remainder=remainder), **claim)
+
+
+def refuted(exceeded: int, draws: int, epsilon: float) -> bool:
+    """Whether that many exceedances would be a one-in-a-million event if the claimed fraction held."""
+    return binomial_tail(exceeded, draws, epsilon) < 1e-6
+
+
+def binomial_tail(least: int, draws: int, probability: float) -> float:
+    """Probability of at least `least` successes in `draws`."""
+    below = 0.0
+    for k in range(least):
+        log = math.lgamma(draws + 1) - math.lgamma(k + 1) - math.lgamma(draws - k + 1)
+        below += math.exp(log + k * math.log(probability) + (draws - k) * math.log1p(-probability))
+    return max(0.0, 1.0 - below)
+
+
+def _pooled(bounds: Bounds, cells: Cells) -> Bounds:
+    """Affine bounds with the largest slopes of each cell and its neighbours: few points saw each alone."""
+    if isinstance(bounds, IntervalBounds):
+        return bounds
+    remainder = bounds.expansion.remainder
+    slopes = remainder.slopes.copy()
+    for one, other in (cells.edges.T, cells.edges.T[::-1]):
+        np.maximum.at(slopes, one, remainder.slopes[other])
+    return replace(bounds, expansion=replace(bounds.expansion, remainder=replace(remainder, slopes=slopes)))
+
+
+def _one_widening(bounds: Bounds, *, times: float = 1.0) -> Bounds:
+    """Bounds whose delta is what delta grows by: in proportion, and by some of what is usual elsewhere."""
+    floor = 1e-9 * np.abs(bounds.center).max(axis=0) + np.finfo(np.float64).tiny
+    if isinstance(bounds, IntervalBounds):
+        width = bounds.upper - bounds.lower
+        return replace(bounds, delta=times * (width + 0.1 * np.median(width, axis=0) + floor))
+    expansion, remainder = bounds.expansion, bounds.expansion.remainder
+    slopes = remainder.slopes + 0.1 * np.median(remainder.slopes[:, -1], axis=0) + floor
+    only = Remainder(remainder.radii, times * slopes, np.zeros_like(remainder.offset))
+    still = np.zeros_like(bounds.half_width)
+    return replace(bounds, expansion=replace(expansion, remainder=only), half_width=still)
