@@ -34,10 +34,13 @@ from tether.errors import CertificateError
 from tether.pipeline import FitConfig, resolve_target
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
-from tether.report.tables import certificate_lines, delta_grid, ratio, results_grid, rich_table
+from tether.report.tables import certificate_lines, delta_grid, ratio, results_grid, rich_table, run_name
 from tether.runs import Comparison, RunFolder, compare, fit_methods, study_columns, verdict
 from tether.storage import load
 from tether.studies.demo import demo_config, run_demo
+from tether.studies.registry import NAMES, find_study
+from tether.studies.runner import Plan, Task, open_folder, outcome_of, run_all, tasks_of
+from tether.studies.summary import certificates_grid, claims_grid, seeds_grid, study_command, write_summary
 from tether.training import TrainingConfig
 
 app = typer.Typer(
@@ -70,6 +73,25 @@ def demo(
     folder = RunFolder.create(_fresh(out) if out == Path("runs/demo") else out, _command())
     comparison, report = run_demo(folder, config=config, reporter=console_reporter(console))
     _show(comparison, report)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.")],
+    out: Annotated[Path, typer.Option(help="Folder; an interrupted study in it goes on.")],
+    scale: Annotated[Literal["smoke", "paper"], typer.Option(help="Of data, networks and runs.")] = "smoke",
+    seeds: Annotated[str, typer.Option(help="Comma separated; by default 0 at smoke, 0,1,2 at paper.")] = "",
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+) -> None:
+    """A case study: every method, every seed, tables, figures, certificates and verdicts."""
+    find_study(name)
+    numbers = _integers("seeds", seeds) or ([0] if scale == "smoke" else [0, 1, 2])
+    plan = Plan(name, scale, tuple(numbers), {})
+    open_folder(plan, out)
+    failed = run_all(
+        tasks_of(plan, out), jobs=jobs or os.cpu_count() or 1, reporter=console_reporter(console)
+    )
+    _show_study(plan, out, failed)
 
 
 @app.command()
@@ -347,6 +369,21 @@ def _show(comparison: Comparison, report: Path) -> None:
     console.print()
     console.print(verdict(comparison), style="bold", highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _show_study(plan: Plan, out: Path, failed: list[Task]) -> None:
+    for task in failed:
+        console.print(f"failed: {task.name}: {task.failure}", style="bold red", highlight=False)
+    outcome = outcome_of(plan, out)
+    if {task.method_name for task in tasks_of(plan, out)[1]} > {run_name(run) for run in outcome.runs}:
+        raise typer.Exit(1)
+    report = write_summary(plan, out, command=study_command(plan, out), failed=failed)
+    console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
+    console.print(rich_table(certificates_grid(outcome.runs)))
+    console.print(rich_table(claims_grid(plan.definition.claims(outcome))))
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _with_recorded_coverage(certificate: Certificate, model: LearnedModel) -> Certificate:

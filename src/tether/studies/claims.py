@@ -1,0 +1,30 @@
+"""Claims that several studies make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tether.report.tables import percent, ratio
+from tether.studies.study import Claim, Outcome
+from tether.studies.summary import grouped, mean_of, values_of
+
+
+def factor_claim(outcome: Outcome, said: str, worse: str, better: str, key: str, factor: float) -> Claim:
+    """That one method's mean over seeds is at least `factor` times below another's."""
+    high, low = mean_of(outcome, worse, key), mean_of(outcome, better, key)
+    times = "∞" if low == 0 else f"{high / low:.3g}"
+    return Claim(said, f"{low:.3g} against {high:.3g}: {times} times", low * factor <= high)
+
+
+def conformance_claims(outcome: Outcome, names: Sequence[str]) -> list[Claim]:
+    """That certificates are proved, cover held-out inputs and withstood the attack, in every seed."""
+    runs = [run for name in names for run in grouped(outcome.runs).get(name, [])]
+    levels = sorted({run["evidence_level"] for run in runs})
+    covered = min(values_of(runs, "coverage_D") + values_of(runs, "coverage_omega"))
+    attacked = max(values_of(runs, "attack_max_ratio"))
+    tried = sum(values_of(runs, "attack_evaluations"))
+    return [
+        Claim("Tethered's certificates are proved", ", ".join(levels), levels == ["proved"]),
+        Claim("… cover at least 99 % of held-out D and Ω", percent(covered), covered >= 0.99),
+        Claim("… withstand attack", f"{ratio(attacked)} of delta, {tried:,.0f} inputs", attacked <= 1),
+    ]

@@ -1,0 +1,113 @@
+"""Figures that every study has: metrics against steps, bars, accuracy against conformance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from tether.report.figures import line_styles, styled
+from tether.studies.summary import LOSSES, grouped, values_of
+
+_FLOOR = 1e-16
+"""Where a logarithmic axis ends; an exact zero is drawn there."""
+TITLES = {
+    "approximation_loss_D": "Error on D",
+    "constraint_loss_D_mean": "Distance² to M on D, mean",
+    "constraint_loss_omega_mean": "Distance² to M on Ω, mean",
+    "constraint_loss_omega_max": "Distance² to M on Ω, max",
+}
+
+
+def curves_figure(runs: Sequence[dict[str, Any]]) -> Figure:
+    """The paper's four metrics against gradient steps: mean over seeds, and their range."""
+    groups = {n: g for n, g in grouped(runs).items() if g[0].get("history")}
+    with styled():
+        figure = Figure(figsize=(10, 7.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes, styles = figure.subplots(2, 2).ravel(), line_styles(groups)
+        for axis, (key, title) in zip(axes, TITLES.items(), strict=True):
+            for name, group in groups.items():
+                steps = [e["step"] for e in group[0]["history"]]
+                values = [[max(e[key], _FLOOR) for e in run["history"]] for run in group]
+                length = min(map(len, values))
+                table = np.array([row[:length] for row in values])
+                axis.plot(steps[:length], np.exp(np.log(table).mean(axis=0)), label=name, **styles[name])
+                axis.fill_between(
+                    steps[:length], table.min(0), table.max(0), color=styles[name]["color"], alpha=0.15, lw=0
+                )
+            axis.set(title=title, xlabel="gradient steps", xscale="log", yscale="log")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def bars_figure(runs: Sequence[dict[str, Any]]) -> Figure:
+    """The paper's bar charts: every method, mean and standard deviation over seeds, logarithmic."""
+    groups = grouped(runs)
+    with styled():
+        figure = Figure(figsize=(10, 0.9 + 0.32 * len(groups)), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes, styles = figure.subplots(1, len(LOSSES), sharey=True), line_styles(groups)
+        places = np.arange(len(groups))[::-1]
+        for axis, (key, title) in zip(axes, TITLES.items(), strict=True):
+            table = [values_of(group, key) for group in groups.values()]
+            means = np.array([np.mean(row) for row in table])
+            spread = np.array([np.std(row, ddof=1) if len(row) > 1 else 0.0 for row in table])
+            left = max(_FLOOR, 0.3 * float(means[means > _FLOOR].min(initial=1.0)))
+            axis.barh(
+                places,
+                np.maximum(means, left),
+                left=0,
+                color=[styles[n]["color"] for n in groups],
+                height=0.7,
+            )
+            low = np.minimum(spread, np.maximum(means - left, 0))
+            axis.errorbar(means, places, xerr=[low, spread], fmt="none", ecolor="#333333", lw=0.8, capsize=2)
+            for place, mean in zip(places, means, strict=True):
+                axis.annotate(
+                    "0" if mean == 0 else f"{mean:.1e}",
+                    (max(mean, left), place),
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=6.5,
+                )
+            axis.set_xscale("log")
+            axis.set_xlim(left, 30 * float(means.max()))
+            axis.set_title(title, fontsize=8.5)
+            axis.tick_params(axis="x", labelsize=7)
+        axes[0].set_yticks(places, list(groups))
+    return figure
+
+
+def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
+    """Accuracy against conformance, every run of every method a point."""
+    groups = grouped(runs)
+    smallest = [v for g in groups.values() for v in values_of(g, "constraint_loss_omega_mean") if v > 0]
+    floor = max(_FLOOR, 0.1 * min(smallest, default=1.0))
+    with styled():
+        figure = Figure(figsize=(7.5, 5), layout="constrained")
+        FigureCanvasAgg(figure)
+        axis, styles = figure.subplots(), line_styles(groups)
+        markers = iter("svDP^X*hpd<>" * 3)
+        for name, group in groups.items():
+            x = values_of(group, "approximation_loss_D")
+            y = [max(v, floor) for v in values_of(group, "constraint_loss_omega_mean")]
+            marker = "o" if name.startswith("Tethered") else next(markers)
+            axis.scatter(
+                x, y, label=name, color=styles[name]["color"], marker=marker, s=44, alpha=0.85, zorder=3
+            )
+        axis.axhline(floor, color="#999999", lw=0.8, ls=":")
+        axis.annotate("0", (0.005, floor), xycoords=("axes fraction", "data"), fontsize=8, va="bottom")
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlabel="error on held-out D (more accurate to the left)",
+            ylabel="mean distance² to M on Ω (conforms more below)",
+            title="Accuracy against conformance",
+        )
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    return figure

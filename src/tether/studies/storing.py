@@ -1,0 +1,63 @@
+"""Data and arrays of a study's runs in files of NumPy's own format, whole or absent."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether.atomic import write_bytes
+from tether.data import Array, Probes, Schema, Transitions
+from tether.studies.study import StudyData
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """One compressed file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_bytes(path, buffer.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """What :func:`write_arrays` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def write_data(path: Path, data: StudyData) -> None:
+    """D and Ω in one file, with what their columns mean."""
+    transitions, probes = data.transitions, data.probes
+    schema = np.frombuffer(json.dumps(asdict(transitions.schema)).encode(), np.uint8)
+    arrays = {
+        "schema": schema,
+        "states": transitions.states,
+        "controls": transitions.controls,
+        "next_states": transitions.next_states,
+        "episodes": transitions.episodes,
+        "probe_states": probes.states,
+        "probe_controls": probes.controls,
+    }
+    write_arrays(path, arrays)
+
+
+def read_data(path: Path) -> StudyData:
+    """What :func:`write_data` wrote."""
+    arrays = read_arrays(path)
+    fields: dict[str, Any] = json.loads(arrays["schema"].tobytes())
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    schema = Schema(**fields)
+    transitions = Transitions.from_arrays(
+        arrays["states"],
+        arrays["controls"],
+        arrays["next_states"],
+        episodes=arrays["episodes"],
+        schema=schema,
+    )
+    return StudyData(
+        transitions, Probes.from_arrays(arrays["probe_states"], arrays["probe_controls"], schema=schema)
+    )

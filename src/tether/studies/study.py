@@ -1,0 +1,120 @@
+"""What a case study is: data, a trusted model, the runs of its tables, its own measurements and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from tether.data import Array, Probes, Transitions
+from tether.pipeline import FitConfig, Method, Problem
+from tether.progress import Reporter
+from tether.report.page import Section
+from tether.rollout import Step
+from tether.trusted import TrustedModel
+
+Scale = Literal["smoke", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "paper")
+
+
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """D and Ω of one seed."""
+
+    transitions: Transitions
+    probes: Probes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of a study's tables, for every seed: a method and how it is fitted.
+
+    Attributes:
+        method: tether or none, and the loss.
+        memories: for a method with cells.
+        changes: fields of :class:`FitConfig` in which it differs from the study's.
+        steps: gradient steps.
+    """
+
+    method: Method
+    steps: int
+    memories: int | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As the tables print it."""
+        return f"{self.method.name} ({self.memories})" if self.memories else self.method.name
+
+    def config(self, base: FitConfig, seed: int) -> FitConfig:
+        """The settings of this run."""
+        training = replace(base.training, steps=self.steps)
+        config = replace(base, seed=seed, training=training, **self.changes)
+        return replace(config, memories=self.memories) if self.memories else config
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a study measures of one model besides the losses.
+
+    Attributes:
+        values: further keys of the run's entry in ``results.json``.
+        arrays: what figures are drawn from.
+    """
+
+    values: dict[str, float]
+    arrays: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A verdict: what was said, what was measured, and whether it holds."""
+
+    said: str
+    measured: str
+    holds: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What all runs of a study left behind.
+
+    Attributes:
+        scale: of the data and runs.
+        entries: rows of the tables, M alone first as None.
+        runs: entries of ``results.json``.
+        arrays: by name of the method and seed, what :class:`Measured` holds.
+    """
+
+    scale: Scale
+    runs: Sequence[dict[str, Any]]
+    arrays: Mapping[tuple[str, int], Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A case study.
+
+    Attributes:
+        name: on the command line.
+        title: of its report.
+        simulate: D and Ω, by scale, seed and the study's own options.
+        trusted: M, which may be fitted to the training part of D.
+        config: settings shared by all runs.
+        entries: the runs, for each seed.
+        measure: the study's own measurements of ``predict``.
+        headings: of the columns these add to the tables.
+        sections: the study's own figures.
+        claims: verdicts.
+    """
+
+    name: str
+    title: str
+    simulate: Callable[[Scale, int, Mapping[str, str], Reporter], StudyData]
+    trusted: Callable[[StudyData, FitConfig], TrustedModel]
+    config: Callable[[Scale], FitConfig]
+    entries: Callable[[Scale], tuple[Entry, ...]]
+    measure: Callable[[Problem, Step], Measured]
+    headings: Mapping[str, str]
+    sections: Callable[[Outcome], list[Section]]
+    claims: Callable[[Outcome], list[Claim]]
