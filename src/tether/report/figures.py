@@ -42,17 +42,30 @@ def styled():
 
 
 def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed."""
-    styles, rivals = {}, iter(zip(_COLOURS, _DASHES, strict=True))
+    """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed.
+
+    A method that occurs with several numbers of memories keeps its colour; more memories, stronger lines.
+    """
+    names = list(names)
+    families: dict[str, list[str]] = {}
     for name in names:
-        if name == "Trusted":
-            styles[name] = {"color": "#777777", "ls": "-", "lw": 1.0}
-        elif name.startswith("Tethered"):
-            styles[name] = {"color": "#0072B2", "ls": "-", "lw": 2.6}
+        families.setdefault(name.split(" (")[0], []).append(name)
+    styles, rivals = {}, iter(zip(_COLOURS * 2, _DASHES * 2, strict=True))
+    for family, members in families.items():
+        if family == "Trusted":
+            style = {"color": "#777777", "ls": "-", "lw": 1.0}
+        elif family == "Tethered":
+            style = {"color": "#0072B2", "ls": "-", "lw": 2.6}
         else:
             colour, dashes = next(rivals)
-            styles[name] = {"color": colour, "ls": dashes, "lw": 1.5}
-    return styles
+            style = {"color": colour, "ls": dashes, "lw": 1.5}
+        for k, name in enumerate(members):
+            strength = (k + 1) / len(members)
+            styles[name] = style | {
+                "lw": style["lw"] * (0.4 + 0.6 * strength),
+                "alpha": 0.35 + 0.65 * strength,
+            }
+    return {name: styles[name] for name in names}
 
 
 def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:

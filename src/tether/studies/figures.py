@@ -57,13 +57,11 @@ def bars_figure(runs: Sequence[dict[str, Any]]) -> Figure:
             means = np.array([np.mean(row) for row in table])
             spread = np.array([np.std(row, ddof=1) if len(row) > 1 else 0.0 for row in table])
             left = max(_FLOOR, 0.3 * float(means[means > _FLOOR].min(initial=1.0)))
-            axis.barh(
-                places,
-                np.maximum(means, left),
-                left=0,
-                color=[styles[n]["color"] for n in groups],
-                height=0.7,
+            bars = axis.barh(
+                places, np.maximum(means, left), color=[styles[n]["color"] for n in groups], height=0.7
             )
+            for bar, name in zip(bars, groups, strict=True):
+                bar.set_alpha(styles[name]["alpha"])
             low = np.minimum(spread, np.maximum(means - left, 0))
             axis.errorbar(means, places, xerr=[low, spread], fmt="none", ecolor="#333333", lw=0.8, capsize=2)
             for place, mean in zip(places, means, strict=True):
@@ -98,10 +96,23 @@ def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
             y = [max(v, floor) for v in values_of(group, "constraint_loss_omega_mean")]
             marker = "o" if name.startswith("Tethered") else next(markers)
             axis.scatter(
-                x, y, label=name, color=styles[name]["color"], marker=marker, s=44, alpha=0.85, zorder=3
+                x,
+                y,
+                label=name,
+                color=styles[name]["color"],
+                marker=marker,
+                s=44,
+                alpha=styles[name]["alpha"],
+                zorder=3,
             )
         axis.axhline(floor, color="#999999", lw=0.8, ls=":")
-        axis.annotate("0", (0.005, floor), xycoords=("axes fraction", "data"), fontsize=8, va="bottom")
+        axis.annotate(
+            f"{floor:.0e} or less",
+            (0.005, floor),
+            xycoords=("axes fraction", "data"),
+            fontsize=8,
+            va="bottom",
+        )
         axis.set(
             xscale="log",
             yscale="log",

@@ -165,6 +165,7 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     """What the finished runs left behind."""
     _, tasks = tasks_of(plan, folder)
     done = [task for task in tasks if task.result.exists()]
+    done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
     return Outcome(plan.scale, runs, arrays)
