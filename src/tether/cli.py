@@ -40,7 +40,7 @@ from tether.storage import load
 from tether.studies.demo import demo_config, run_demo
 from tether.studies.registry import NAMES, find_study
 from tether.studies.runner import Plan, Task, open_folder, outcome_of, run_all, tasks_of
-from tether.studies.summary import certificates_grid, seeds_grid, study_command, write_summary
+from tether.studies.summary import certificates_grid, claim_lines, seeds_grid, study_command, write_summary
 from tether.training import TrainingConfig
 
 app = typer.Typer(
@@ -380,9 +380,8 @@ def _show_study(plan: Plan, out: Path, failed: list[Task]) -> None:
     report = write_summary(plan, out, command=study_command(plan, out), failed=failed)
     console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
     console.print(rich_table(certificates_grid(outcome.runs)))
-    for claim in plan.definition.claims(outcome):
-        verdict = "holds" if claim.holds else "DOES NOT HOLD"
-        console.print(f"{verdict:>13}  {claim.said}: {claim.measured}", highlight=False)
+    for line in claim_lines(plan.definition.claims(outcome)):
+        console.print(line, highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     if failed:
         raise typer.Exit(1)

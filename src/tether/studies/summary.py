@@ -98,10 +98,9 @@ def deltas_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Gri
     return Grid("Certified delta: worst cell / median held-out input", ("output", *held), tuple(rows))
 
 
-def claims_grid(claims: Sequence[Claim]) -> Grid:
+def claim_lines(claims: Sequence[Claim]) -> list[str]:
     """Said, measured, holds or not."""
-    rows = tuple((c.said, c.measured, "holds" if c.holds else "does not hold") for c in claims)
-    return Grid("Verdicts", ("claim", "measured", "verdict"), rows)
+    return [f"{'✓ holds' if c.holds else '✗ does not hold'}: {c.said}: {c.measured}." for c in claims]
 
 
 def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Task]) -> Path:
@@ -123,7 +122,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         write_text(folder / f"{name}.svg", as_svg(figure))
     own = study.sections(outcome)
     sections = [
-        Section("Verdicts", grids=[claims_grid(claims)]),
+        Section("Verdicts", claim_lines(claims)),
         Section("Results", grids=[seeds_grid(outcome.runs, study.headings)]),
         *own,
         Section("Certificates", grids=[certificates_grid(outcome.runs), deltas_grid(outcome.runs, units)]),
