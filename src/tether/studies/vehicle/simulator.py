@@ -93,16 +93,15 @@ class Simulator:
             refinement: how many times shorter than usual the Runge-Kutta steps are.
         """
         states, friction = states.copy(), np.broadcast_to(friction, len(states))
-        for value in np.unique(friction):
-            rows, car = np.flatnonzero(friction == value), load_car(float(value))
 
-            def run(part: slice, rows: Any = rows, car: Any = car) -> None:
-                piece = rows[part]
-                moved = states[piece]
-                self.kernel(moved, commands[piece], car, seconds, refinement)
-                states[piece] = moved
+        def run(part: slice) -> None:
+            for value in np.unique(friction[part]):
+                rows = np.flatnonzero(friction[part] == value) + part.start
+                moved = states[rows]
+                self.kernel(moved, commands[rows], load_car(float(value)), seconds, refinement)
+                states[rows] = moved
 
-            in_threads(run, len(rows))
+        in_threads(run, len(states))
         return states
 
     def measure(self, states: Array) -> Array:
