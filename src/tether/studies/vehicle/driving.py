@@ -88,7 +88,10 @@ def drive_episodes(
     routes = _prepare([plan_route(town, rng, length=length) for _ in range(episodes)], rng)
     states = _start(simulator, routes)
     drivers = _Drivers(
-        np.zeros(episodes, np.int64), np.zeros(episodes, np.int64), np.zeros(episodes), np.zeros((episodes, 2))
+        np.zeros(episodes, np.int64),
+        np.zeros(episodes, np.int64),
+        np.zeros(episodes),
+        np.zeros((episodes, 2)),
     )
     measured, commands, friction = [simulator.measure(states)], [], []
     for step in range(steps + WARM_UP):
@@ -175,7 +178,10 @@ def _accelerate(measured: Array, routes: _Routes, drivers: _Drivers, rng: np.ran
     # The driven axle carries half of the car, so that power finds half the grip that brakes do.
     # What a bend takes is not there for it either.
     spare = np.maximum(1.0 - 2.0 * np.abs(speed * measured[:, 4]) / grip, 0.1)
-    harder, faster = np.minimum(1.5 * routes.braking, 0.6 * grip), np.minimum(routes.acceleration, 0.25 * grip)
+    harder, faster = (
+        np.minimum(1.5 * routes.braking, 0.6 * grip),
+        np.minimum(routes.acceleration, 0.25 * grip),
+    )
     faster = faster * spare
     asked = np.clip(1.5 * (wanted - speed), -harder, faster)
     asked = asked + np.where(speed > 0.3, drivers.wobble[:, 0], 0.0)
