@@ -35,12 +35,13 @@ _RC = {
 
 
 @contextmanager
-def _styled():
+def styled():
+    """The style of every figure."""
     with context(_RC):
         yield
 
 
-def _line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed."""
     styles, rivals = {}, iter(zip(_COLOURS, _DASHES, strict=True))
     for name in names:
@@ -62,10 +63,10 @@ def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:
         "constraint_loss_omega_max": "Distance² to M on Ω, max",
         "constraint_loss_D_mean": "Distance² to M on D, mean",
     }
-    with _styled():
+    with styled():
         figure = Figure(figsize=(10, 3.2), layout="constrained")
         FigureCanvasAgg(figure)
-        axes, styles = figure.subplots(1, len(panels)), _line_styles(histories)
+        axes, styles = figure.subplots(1, len(panels)), line_styles(histories)
         for axis, (key, title) in zip(axes, panels.items(), strict=True):
             for name, history in histories.items():
                 values = [max(getattr(e, key), 1e-16) for e in history]
@@ -83,42 +84,86 @@ def drift_figure(trajectories: Mapping[str, Array]) -> Figure:
     Args:
         trajectories: (T + 1, dx) states by method; the first two states are the position in metres.
     """
-    with _styled():
+    with styled():
         figure = Figure(figsize=(10, 4.4), layout="constrained")
         FigureCanvasAgg(figure)
         plane, time = figure.subplots(1, 2, width_ratios=[1, 1.25])
-        for name, style in _line_styles(trajectories).items():
-            states = trajectories[name]
-            plane.plot(states[:, 0], states[:, 1], marker=".", ms=4, label=name, **style)
-            drift = np.hypot(*(states[1:, :2] - states[0, :2]).T)
-            time.plot(np.arange(1, len(states)), np.maximum(drift, _STILL), label=name, **style)
-            _label_end(time, len(drift), drift[-1], style["color"])
-        plane.plot(0, 0, marker="+", ms=12, mew=2, color="black", zorder=5)
-        plane.annotate("start", (0, 0), textcoords="offset points", xytext=(6, 6))
-        plane.set(title="Predicted path of a parked car", xlabel="x [m]", ylabel="y [m]")
-        plane.set_aspect("equal", adjustable="datalim")
-        time.set(
-            title="Drift from where it was parked", xlabel="steps with zero input", ylabel="distance [m]"
-        )
-        time.set_yscale("log")
-        time.margins(x=0.12)
+        draw_paths(plane, trajectories)
+        draw_drift(time, trajectories)
+        plane.set_title("Predicted path of a parked car")
+        time.set_title("Drift from where it was parked")
         figure.legend(
             *time.get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(trajectories))
         )
     return figure
 
 
-def _label_end(axis: Axes, step: int, value: float, colour: str) -> None:
-    text = "0 m" if value == 0 else f"{value:.2g} m"
+def draw_paths(plane: Axes, trajectories: Mapping[str, Array]) -> None:
+    """Paths in the plane from where a car was parked, one for each method; states (T + 1, dx)."""
+    for name, style in line_styles(trajectories).items():
+        x, y = (trajectories[name][:, :2] - trajectories[name][0, :2]).T
+        plane.plot(x, y, marker=".", ms=4, label=name, **style)
+    plane.plot(0, 0, marker="+", ms=12, mew=2, color="black", zorder=5)
+    plane.annotate("start", (0, 0), textcoords="offset points", xytext=(6, 6))
+    plane.set(xlabel="x [m]", ylabel="y [m]")
+    plane.set_aspect("equal", adjustable="datalim")
+
+
+def draw_drift(
+    time: Axes,
+    trajectories: Mapping[str, Array],
+    envelopes: Mapping[str, Array] | None = None,
+    *,
+    still: float = _STILL,
+) -> None:
+    """Distance from where a car was parked against steps, one line for each method.
+
+    Args:
+        time: where to draw.
+        trajectories: (T + 1, dx) states by method.
+        envelopes: (T + 1,) metres that a method's certificate allows, where it has one; shaded below.
+        still: metres below which the logarithmic axis shows no motion.
+    """
+    styles = line_styles(trajectories)
+    for name, envelope in (envelopes or {}).items():
+        steps, top = np.arange(1, len(envelope)), np.maximum(envelope[1:], still)
+        label = f"{name}: certified"
+        time.fill_between(steps, still, top, color=styles[name]["color"], alpha=0.15, lw=0, label=label)
+    for name, style in styles.items():
+        states = trajectories[name]
+        drift = np.hypot(*(states[1:, :2] - states[0, :2]).T)
+        time.plot(np.arange(1, len(states)), np.maximum(drift, still), label=name, **style)
+    _label_ends(time, trajectories, styles, still)
+    time.set(xlabel="steps with zero input", ylabel="distance [m]", yscale="log")
+    time.margins(x=0.12)
+
+
+def _label_ends(
+    time: Axes, trajectories: Mapping[str, Array], styles: Mapping[str, dict[str, Any]], still: float
+) -> None:
+    """The last distance of each line, lines that end together labelled once."""
+    ends = {name: float(np.hypot(*(s[-1, :2] - s[0, :2]))) for name, s in trajectories.items()}
+    heights = {name: np.log10(max(drift, still)) for name, drift in ends.items()}
+    apart = 0.05 * (max(heights.values()) - min(heights.values()))
+    written: list[str] = []
+    # From the last on: tables end with the tethered model.
+    for name in reversed(ends):
+        if all(abs(heights[name] - heights[other]) > apart for other in written):
+            _label_end(time, len(trajectories[name]) - 1, ends[name], styles[name]["color"], still)
+            written.append(name)
+
+
+def _label_end(axis: Axes, step: int, value: float, colour: str, still: float) -> None:
+    text = "0 m" if value == 0 else f"{value:.3g} m" if value >= 100 else f"{value:.2g} m"
     axis.annotate(
-        text, (step, max(value, _STILL)), textcoords="offset points", xytext=(5, 0), va="center", color=colour
+        text, (step, max(value, still)), textcoords="offset points", xytext=(5, 0), va="center", color=colour
     )
 
 
 def as_svg(figure: Figure) -> str:
     """The figure as SVG text, to be put into a page."""
     buffer = io.StringIO()
-    with _styled():
+    with styled():
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]

@@ -119,7 +119,7 @@ class Simulator:
 def load_simulator(fidelity: Fidelity = "multibody") -> Simulator:
     """The simulator, compiled (some seconds the first time, then cached on disk)."""
     parts = _compiled_parts(fidelity)
-    kernel = compile_with(_advance_rows, fidelity, **parts, guarded_rates=guarded_rates(fidelity))
+    kernel = compile_with(_advance_rows, fidelity, **parts, rates_of=guarded_rates(fidelity))
     return Simulator(fidelity, 29 if fidelity == "multibody" else 9, kernel)
 
 
@@ -145,6 +145,7 @@ def _compiled_parts(fidelity: Fidelity) -> dict[str, Any]:
 
 # Everything below is compiled by Numba, which is given these names then.
 package_rates: Any = None
+rates_of: Any = None
 slow_rates: Any = None
 slowest_wheel: Any = None
 kinematic: Any = None
@@ -263,7 +264,7 @@ def _advance_rows(states, commands, car, seconds, refinement):
                 for k in range(width):
                     trial[k] = state[k] + reach * slopes[max(stage - 1, 0), k]
                 package_inputs(trial, commands[row], inputs)
-                guarded_rates(trial, inputs, car, slopes[stage])
+                rates_of(trial, inputs, car, slopes[stage])
             for k in range(width):
                 state[k] += step / 6.0 * (slopes[0, k] + 2.0 * (slopes[1, k] + slopes[2, k]) + slopes[3, k])
             # Negative wheel spin is forbidden, as in the package.

@@ -89,7 +89,7 @@ def plan_route(town: Town, rng: np.random.Generator, *, length: float) -> Route:
     ticks = np.arange(0.0, min(length, along[-1]), SPACING)
     points = np.stack([np.interp(ticks, along, column) for column in points.T], axis=1)
     limit = limit[np.minimum(np.searchsorted(along, ticks), len(limit) - 1)]
-    at_crossing = np.flatnonzero(np.diff(limit, prepend=limit[0]) != 0) * SPACING
+    at_crossing = ticks[np.diff(limit, prepend=limit[0]) != 0]
     anywhere = rng.uniform(10.0, max(length, 11.0), max(1, int(length / 150)))
     stops = np.concatenate([at_crossing[rng.random(len(at_crossing)) < 0.4], anywhere])
     return Route(points, _curvature(points), limit, town.friction(points), np.sort(stops))
