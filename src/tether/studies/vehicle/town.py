@@ -21,7 +21,7 @@ _BLOCK = 80.0
 _CROOKED = 14.0
 _PATCH = 50.0
 _LANE = 3.5
-_ROUNDING = 5.0
+_ROUNDING = 7.0
 _SPEED_LIMITS = (8.0, 11.0, 14.0, 17.0)
 _SHARES = (0.4, 0.25, 0.2, 0.15)
 
@@ -98,8 +98,12 @@ def plan_route(town: Town, rng: np.random.Generator, *, length: float) -> Route:
 def _wander(town: Town, rng: np.random.Generator, *, streets: int) -> NDArray[np.int64]:
     """Crossings visited on a random walk that never turns back."""
     rows, columns = np.divmod(np.arange(len(town.crossings)), _CROSSINGS)
-    # Streets lead to all eight neighbours, so that cars head in all directions.
-    near = np.maximum(abs(rows[:, None] - rows), abs(columns[:, None] - columns)) == 1
+    # Streets lead to all eight neighbours, so that cars head in all directions; but not into the corners
+    # of the town, where only a hairpin leads on.
+    down, across = abs(rows[:, None] - rows), abs(columns[:, None] - columns)
+    corner = np.isin(rows, (0, _CROSSINGS - 1)) & np.isin(columns, (0, _CROSSINGS - 1))
+    slanted = (down == 1) & (across == 1) & ~corner & ~corner[:, None]
+    near = (down + across == 1) | slanted
     visits = [int(rng.integers(len(town.crossings)))]
     visits.append(int(rng.choice(np.flatnonzero(near[visits[0]]))))
     while len(visits) <= streets:
@@ -107,7 +111,7 @@ def _wander(town: Town, rng: np.random.Generator, *, streets: int) -> NDArray[np
         options = np.flatnonzero(near[visits[-1]])
         ahead, before = town.crossings[options] - here, here - town.crossings[visits[-2]]
         turn = ahead @ before / (np.linalg.norm(ahead, axis=1) * np.linalg.norm(before))
-        # At the edge of town only a sharp turn may be left; the gentlest one then.
+        # In a corner only a sharp turn may be left; the gentlest one then.
         allowed = options[turn >= min(-0.2, turn.max())]
         visits.append(int(rng.choice(allowed)))
     return np.array(visits)
@@ -129,15 +133,14 @@ def _round_corners(corners: Array, limits: Array) -> tuple[Array, Array]:
 
 
 def _change_lanes(middle: Array, rng: np.random.Generator) -> Array:
-    """The lane driven in (L, 2): right of the middle, now and then one lane further."""
-    lane = 0.5 * _LANE
+    """The lane driven in (L, 2): right of the middle, now and then left of it to overtake."""
     places = np.cumsum(rng.uniform(60.0, 160.0, 2 + int(len(middle) * SPACING / 60.0)))
     ticks = np.arange(len(middle)) * SPACING
-    outer = sum((-1) ** k * 0.5 * (1 + np.tanh((ticks - place) / 8.0)) for k, place in enumerate(places))
+    left = sum((-1) ** k * 0.5 * (1 + np.tanh((ticks - place) / 8.0)) for k, place in enumerate(places))
     direction = np.gradient(middle, axis=0)
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     right = np.stack([direction[:, 1], -direction[:, 0]], axis=1)
-    return middle + right * (lane + _LANE * np.asarray(outer))[:, None]
+    return middle + right * (_LANE * (0.5 - np.asarray(left)))[:, None]
 
 
 def _curvature(points: Array) -> Array:
