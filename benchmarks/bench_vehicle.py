@@ -60,7 +60,9 @@ def main() -> None:
     start = time.perf_counter()
     recording = drive_episodes(episodes=30, steps=100)
     elapsed, rows = time.perf_counter() - start, recording.commands.shape[0] * recording.commands.shape[1]
-    print(f"driving through town: {rows:,} rows recorded in {elapsed:.1f} s, 17,000 in {17_000 / rows * elapsed:.0f} s")
+    print(
+        f"driving through town: {rows:,} rows recorded in {elapsed:.1f} s, 17,000 in {17_000 / rows * elapsed:.0f} s"
+    )
 
 
 if __name__ == "__main__":

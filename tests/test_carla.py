@@ -259,6 +259,8 @@ def test_what_collect_writes_read_carla_reads(tmp_path: Path, monkeypatch: pytes
     transitions = read_carla(tmp_path / "logs")
     assert np.bincount(transitions.episodes).tolist() == [9, 9]
     np.testing.assert_allclose(transitions.controls, [[8.0, math.radians(12.0)]] * 18, rtol=1e-6)
-    np.testing.assert_allclose(transitions.next_states[:, 0] - transitions.states[:, 0], 0.8, rtol=1e-5)  # CARLA's numbers are float32
+    np.testing.assert_allclose(
+        transitions.next_states[:, 0] - transitions.states[:, 0], 0.8, rtol=1e-5
+    )  # CARLA's numbers are float32
     assert all(car.destroyed and car.autopilot == (True, 8000) for car in world.cars)
     assert not world.settings.synchronous_mode

@@ -24,7 +24,9 @@ from tether.studies.vehicle.trusted import TOP_SPEED, TRUSTED, compose, unicycle
 from tether.training import TrainingConfig
 from tether.trusted import check_trusted
 
-pytest.importorskip("vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'")
+pytest.importorskip(
+    "vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'"
+)
 
 VARIANTS: list[Variant] = ["pose", "body", "rich", "rich_body"]
 
@@ -56,7 +58,10 @@ def test_drives_show_what_logs_show(recording: Recording):
     assert standing.any() and not standing.all()
     assert np.diff(speed, axis=0).min() < -0.25, "somebody brakes"
     assert np.abs(yaw_rate).max() > 0.4, "somebody turns"
-    assert set(np.unique(recording.friction)) <= set(TERRAINS.values()) and len(np.unique(recording.friction)) > 1
+    assert (
+        set(np.unique(recording.friction)) <= set(TERRAINS.values())
+        and len(np.unique(recording.friction)) > 1
+    )
 
 
 def test_cars_follow_their_routes_and_nobody_spins(recording: Recording, poses: Transitions):
@@ -109,7 +114,9 @@ def test_variants_say_the_same(recording: Recording, poses: Transitions):
     np.testing.assert_allclose(compose(body.states, body.next_states), poses.next_states, atol=1e-12)
     np.testing.assert_allclose(compose(both.states, both.next_states), rich.next_states, atol=1e-12)
     step = as_pose_step(TRUSTED_MODELS["body"].function)
-    np.testing.assert_allclose(step(poses.states, poses.controls), unicycle(poses.states, poses.controls), atol=1e-12)
+    np.testing.assert_allclose(
+        step(poses.states, poses.controls), unicycle(poses.states, poses.controls), atol=1e-12
+    )
 
 
 def test_lipschitz_constants_hold(rng: np.random.Generator):
@@ -120,7 +127,7 @@ def test_lipschitz_constants_hold(rng: np.random.Generator):
 
 
 def test_carla_recordings_have_the_same_columns():
-    assert carla.SCHEMA == SCHEMAS["pose"]
+    assert SCHEMAS["pose"] == carla.SCHEMA
 
 
 def test_routes_are_evenly_spaced_and_gently_bent(rng: np.random.Generator):
@@ -142,7 +149,10 @@ def test_a_tethered_car_is_proved_close_and_does_not_drift(recording: Recording,
         hidden=(32, 32), training=TrainingConfig(steps=100),
     )  # fmt: skip
     problem = prepare(
-        transitions, trusted=TRUSTED_MODELS[variant], probes=parked_probes(transitions, count=2000), config=config
+        transitions,
+        trusted=TRUSTED_MODELS[variant],
+        probes=parked_probes(transitions, count=2000),
+        config=config,
     )
     tether = build_tether(problem, config)
     run = train_method(problem, TETHERED, config, tether=tether)

@@ -8,7 +8,9 @@ import pytest
 from tether.studies.vehicle.package import load_car, load_dynamics, package_module
 from tether.studies.vehicle.simulator import WALKING_PACE, guarded_rates, load_simulator
 
-pytest.importorskip("vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'")
+pytest.importorskip(
+    "vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'"
+)
 
 FIDELITIES = ["multibody", "drift"]
 
@@ -22,7 +24,9 @@ def package_parameters():
     return package_module("parameters_vehicle2").parameters_vehicle2()
 
 
-def driven_states(fidelity: str, speeds: np.ndarray, rng: np.random.Generator, *, steps: int = 8) -> np.ndarray:
+def driven_states(
+    fidelity: str, speeds: np.ndarray, rng: np.random.Generator, *, steps: int = 8
+) -> np.ndarray:
     """States in the middle of turning, braking and accelerating."""
     simulator = load_simulator(fidelity)
     states = simulator.start(rng.uniform(-3, 3, (len(speeds), 3)), speeds)
@@ -140,7 +144,9 @@ def test_rows_do_not_know_each_other(rng: np.random.Generator):
     together = simulator.advance(states, commands, friction)
     for row in (0, 13, 29):
         part = slice(row, row + 1)
-        np.testing.assert_array_equal(simulator.advance(states[part], commands[part], friction[part]), together[part])
+        np.testing.assert_array_equal(
+            simulator.advance(states[part], commands[part], friction[part]), together[part]
+        )
 
 
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch):

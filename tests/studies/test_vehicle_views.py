@@ -27,7 +27,7 @@ SCHEMA = SCHEMAS["pose"]
 
 def creeping(states, controls):
     """A model that moves every parked car by 0.3 m and 0.4 m a step."""
-    return states + [0.3, 0.4, 0.0]
+    return states + np.array([0.3, 0.4, 0.0])
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ _CROOKED = 14.0
 _PATCH = 50.0
 _LANE = 3.5
 _ROUNDING = 7.0
+_WINDING = 7.0
 _SPEED_LIMITS = (8.0, 11.0, 14.0, 17.0)
 _SHARES = (0.4, 0.25, 0.2, 0.15)
 
@@ -34,11 +35,19 @@ class Town:
         crossings: (25, 2) positions [m] of a 5 by 5 grid, none quite where a grid would put it.
         limits: (25, 25) speed limit [m/s] between two crossings.
         patches: (8, 8) friction of squares of 50 m, by row (y) and column (x).
+        waves: (2, 3) direction [rad], phase [rad] and wavelength [m] of the bends, in x and in y.
     """
 
     crossings: Array
     limits: Array
     patches: Array
+    waves: Array
+
+    def bend(self, points: Array) -> Array:
+        """Where straight streets (N, 2) really run: they wind by a few metres."""
+        direction, phase, wavelength = self.waves.T
+        along = points @ np.stack([np.cos(direction), np.sin(direction)])
+        return points + _WINDING * np.sin(2 * np.pi * along / wavelength + phase)
 
     def friction(self, positions: Array) -> Array:
         """(N,) friction at positions (N, 2)."""
@@ -75,7 +84,8 @@ def build_town(seed: int) -> Town:
     limits = rng.choice(_SPEED_LIMITS, (len(grid), len(grid)))
     squares = int(2 * HALF_WIDTH / _PATCH)
     patches = rng.choice(list(TERRAINS.values()), (squares, squares), p=_SHARES)
-    return Town(crossings, np.minimum(limits, limits.T), patches)
+    waves = rng.uniform([0.0, 0.0, 90.0], [2 * np.pi, 2 * np.pi, 140.0], (2, 3))
+    return Town(crossings, np.minimum(limits, limits.T), patches, waves)
 
 
 def plan_route(town: Town, rng: np.random.Generator, *, length: float) -> Route:
@@ -83,7 +93,7 @@ def plan_route(town: Town, rng: np.random.Generator, *, length: float) -> Route:
     visits = _wander(town, rng, streets=int(length / (_BLOCK - 2 * _CROOKED)) + 3)
     corners = town.crossings[visits]
     middle, limit = _round_corners(corners, town.limits[visits[:-1], visits[1:]])
-    points = _change_lanes(middle, rng)
+    points = _change_lanes(town.bend(middle), rng)
     # Points of a lane beside a bent street are no longer evenly spaced.
     along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
     ticks = np.arange(0.0, min(length, along[-1]), SPACING)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import io
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from PIL import Image
 
 from tether.data import Array, Schema
 from tether.report.figures import draw_drift, draw_paths, line_styles, styled
@@ -117,7 +116,7 @@ def at_rest_animation(
     steps = len(next(iter(trajectories.values()))) - 1
     with styled():
         figure = Figure(figsize=(9, 4.4), layout="constrained", dpi=80)
-        FigureCanvasAgg(figure)
+        canvas = FigureCanvasAgg(figure)
         plane, time = figure.subplots(1, 2, width_ratios=[1, 1.25])
         draw_paths(plane, trajectories)
         draw_drift(time, trajectories, envelopes, still=_STILL)
@@ -131,23 +130,23 @@ def at_rest_animation(
             axis.set(xlim=axis.get_xlim(), ylim=axis.get_ylim())
         pairs = [(line, line.get_xdata(), line.get_ydata()) for axis in (plane, time) for line in axis.lines]
 
-        def show(step: int) -> list[Any]:
+        frames = []
+        for step in range(1, steps + 1):
             for line, x, y in pairs:
                 # Lines of the plane begin with the start, those over time with the first step.
                 last = step + 1 if line.axes is plane else step
-                line.set_data(x[: max(last, 1)], y[: max(last, 1)])
+                line.set_data(x[:last], y[:last])
             time.set_title(f"Distance from where it was parked, after {step * step_seconds:.1f} s")
-            return []
+            canvas.draw()
+            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64))
+    return _as_gif(frames, round(1000 * step_seconds))
 
-        frames = [*range(1, steps + 1), *[steps] * 15]
-        return _as_gif(FuncAnimation(figure, show, frames=frames), round(1 / step_seconds))
 
-
-def _as_gif(animation: FuncAnimation, frames_per_second: int) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "animation.gif"
-        animation.save(path, writer=PillowWriter(fps=frames_per_second))
-        return path.read_bytes()
+def _as_gif(frames: Sequence[Image.Image], milliseconds: int) -> bytes:
+    """The frames, for as long each, the last for longer; over and over."""
+    buffer, durations = io.BytesIO(), [milliseconds] * (len(frames) - 1) + [15 * milliseconds]
+    frames[0].save(buffer, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
+    return buffer.getvalue()
 
 
 def drift_distribution_figure(
