@@ -8,7 +8,7 @@ computed the yaw rate from the next heading, which puts the label into the input
 Two choices of outputs. The next pose on the map, as in the paper; or (variants `body` and `rich_body`) how
 far the car moves along its own axes and turns. The second says the same, and :func:`as_pose_step` makes
 poses of it again; but the trusted model then does not depend on place and heading and hardly bends, so that
-a few hundred cells bound it to a fraction of a millimetre.
+a few hundred cells bound it to a millimetre.
 """
 
 from __future__ import annotations

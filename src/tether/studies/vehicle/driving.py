@@ -139,7 +139,8 @@ def _speed_profile(route: Route, sideways: float, braking: float) -> Array:
 def _start(simulator: Simulator, routes: _Routes) -> Array:
     ahead = routes.points[:, 2] - routes.points[:, 0]
     poses = np.column_stack([routes.points[:, 0], np.arctan2(ahead[:, 1], ahead[:, 0])])
-    return simulator.start(poses, routes.speed[:, 0])
+    # Slowly, because a start may lie in a bend and cars start straight ahead.
+    return simulator.start(poses, 0.6 * routes.speed[:, 0])
 
 
 def _decide(measured: Array, routes: _Routes, drivers: _Drivers, rng: np.random.Generator) -> Array:
@@ -196,5 +197,8 @@ def _steer(measured: Array, routes: _Routes, drivers: _Drivers) -> Array:
     aim = routes.points[cars, ahead] - np.column_stack([x, y])
     sideways = -np.sin(heading) * aim[:, 0] + np.cos(heading) * aim[:, 1]
     curvature = 2 * sideways / np.maximum((aim**2).sum(axis=1), 1.0)
+    # No harder than the road can take, or the car would spin.
+    most = 0.6 * _GRAVITY * routes.friction[cars, drivers.place] / np.maximum(speed, 3.0) ** 2
+    curvature = np.clip(curvature, -most, most)
     # The car understeers: at speed it takes more steering for the same circle.
     return np.arctan(curvature * (_WHEELBASE + 0.004 * speed**2))

@@ -89,17 +89,18 @@ def build_town(seed: int) -> Town:
 
 
 def plan_route(town: Town, rng: np.random.Generator, *, length: float) -> Route:
-    """A random route of `length` metres, with lane changes and stops."""
-    visits = _wander(town, rng, streets=int(length / (_BLOCK - 2 * _CROOKED)) + 3)
+    """A random route of `length` metres, with lane changes and stops, from anywhere along a street."""
+    skipped = rng.uniform(0.0, _BLOCK)
+    visits = _wander(town, rng, streets=int((skipped + length) / (_BLOCK - 2 * _CROOKED)) + 3)
     corners = town.crossings[visits]
     middle, limit = _round_corners(corners, town.limits[visits[:-1], visits[1:]])
     points = _change_lanes(town.bend(middle), rng)
     # Points of a lane beside a bent street are no longer evenly spaced.
     along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
-    ticks = np.arange(0.0, min(length, along[-1]), SPACING)
+    ticks = skipped + np.arange(0.0, length, SPACING)
     points = np.stack([np.interp(ticks, along, column) for column in points.T], axis=1)
     limit = limit[np.minimum(np.searchsorted(along, ticks), len(limit) - 1)]
-    at_crossing = ticks[np.diff(limit, prepend=limit[0]) != 0]
+    at_crossing = ticks[np.diff(limit, prepend=limit[0]) != 0] - skipped
     anywhere = rng.uniform(10.0, max(length, 11.0), max(1, int(length / 150)))
     stops = np.concatenate([at_crossing[rng.random(len(at_crossing)) < 0.4], anywhere])
     return Route(points, _curvature(points), limit, town.friction(points), np.sort(stops))
