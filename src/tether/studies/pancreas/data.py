@@ -47,7 +47,7 @@ class Scenario:
 
     Attributes:
         initial_glucose: mg/dl, from and to.
-        carbohydrates: of each meal, g, from and to.
+        carbohydrates: of each meal, g, from and to; less for patients below 70 kg, in proportion.
     """
 
     initial_glucose: tuple[float, float]
@@ -132,7 +132,7 @@ def simulate_scenario(
     samples = ROWS_PER_EPISODE + HISTORY - 1 + AHEAD
     return simulate(
         person,
-        meals=_draw_meals(scenario, episodes, (samples - 1) * SAMPLE_MINUTES, rng),
+        meals=_draw_meals(scenario, episodes, (samples - 1) * SAMPLE_MINUTES, rng) * _appetite(person),
         controllers=[_draw_controller(k, person, rng) for k in range(episodes)],
         initial_glucose=rng.uniform(*scenario.initial_glucose, size=episodes),
         noise=Sensor().noise(episodes, samples, rng=rng) if sensor_noise else None,
@@ -148,13 +148,18 @@ def _draw_meals(scenario: Scenario, episodes: int, minutes: int, rng: np.random.
     return meals
 
 
+def _appetite(patient: Patient) -> float:
+    """Children eat in proportion to their weight; 150 g at once would put them far outside the model."""
+    return min(1.0, patient.physiology.BW / 70)
+
+
 def _draw_controller(episode: int, patient: Patient, rng: np.random.Generator) -> Controller:
     """Patients misjudge doses and set their pumps differently; without that, insulin would tell meals."""
     if episode % 2:
-        return BasalBolus(dose=rng.uniform(0.5, 1.2))
+        return BasalBolus(dose=rng.uniform(0.4, 0.8))
     steady = patient.steady_glucose
     return Threshold(
-        low=steady - rng.uniform(10, 30), high=steady + rng.uniform(10, 40), high_multiple=rng.uniform(2, 5)
+        low=steady - rng.uniform(10, 30), high=steady + rng.uniform(10, 40), high_multiple=rng.uniform(1.5, 3)
     )
 
 
