@@ -56,8 +56,8 @@ class Scenario:
 
 OBSERVED = Scenario(initial_glucose=(150.0, 190.0), carbohydrates=(50.0, 150.0))
 """D."""
-LOW_GLUCOSE = Scenario(initial_glucose=(120.0, 150.0), carbohydrates=(0.0, 10.0))
-"""Ω: low glucose, next to no carbohydrates."""
+LOW_GLUCOSE = Scenario(initial_glucose=(120.0, 150.0), carbohydrates=(0.0, 0.0))
+"""Ω: low glucose and no carbohydrates, as in the traces that the paper's authors published."""
 
 
 def glucose_schema(*, insulin: str = "U", meal: str = "g") -> Schema:
