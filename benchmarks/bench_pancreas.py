@@ -25,7 +25,9 @@ def python_minutes_per_second(minutes: int = 600) -> float:
     rates = np.empty(13)
 
     def equations(_time: float, state: np.ndarray) -> np.ndarray:
-        _derivative.py_func(state, 0.0, patient.basal * 6000 / patient.physiology.BW, 1.0, patient.physiology, rates)
+        _derivative.py_func(
+            state, 0.0, patient.basal * 6000 / patient.physiology.BW, 1.0, patient.physiology, rates
+        )
         return rates
 
     solver = ode(equations).set_integrator("dopri5").set_initial_value(patient.steady_state, 0)
@@ -39,7 +41,10 @@ def our_minutes_per_second() -> float:
     patient = load_patient("adult#001")
     meals = np.zeros((EPISODES, MINUTES))
     meals[:, [420, 720, 1140]] = 60.0
-    insulin, start = patient.basal + meals / patient.grams_per_unit, np.tile(patient.steady_state, (EPISODES, 1))
+    insulin, start = (
+        patient.basal + meals / patient.grams_per_unit,
+        np.tile(patient.steady_state, (EPISODES, 1)),
+    )
     best = np.inf
     for _ in range(5):
         began = time.perf_counter()

@@ -34,7 +34,10 @@ MISSING = ("No matching distribution found", "Could not find a version")
 def install() -> str | None:
     """Why simglucose cannot be had, or None once it is installed."""
     python = ENVIRONMENT / "bin" / "python"
-    if python.exists() and subprocess.run([python, "-c", "import simglucose"], capture_output=True).returncode == 0:
+    if (
+        python.exists()
+        and subprocess.run([python, "-c", "import simglucose"], capture_output=True).returncode == 0
+    ):
         return None
     venv.create(ENVIRONMENT, with_pip=True, clear=True)
     for what in (["setuptools<81", "wheel"], ["--no-build-isolation", PACKAGE]):

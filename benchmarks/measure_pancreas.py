@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from tether.pipeline import (
     AUGMENTED_LAGRANGIAN,
@@ -35,7 +36,13 @@ from tether.pipeline import (
 from tether.report.figures import as_png
 from tether.studies.pancreas.armax import ArmaxFit, fit_armax
 from tether.studies.pancreas.clinical import clinical_table
-from tether.studies.pancreas.data import HELD_OUT, low_glucose_probes, read_paper_traces, simulate_data
+from tether.studies.pancreas.data import (
+    HELD_OUT,
+    LOW_GLUCOSE,
+    low_glucose_probes,
+    read_paper_traces,
+    simulate_data,
+)
 from tether.studies.pancreas.figures import (
     PatientDay,
     armax_figure,
@@ -68,11 +75,15 @@ def show(result: dict[str, Any]) -> None:
     print(f"{result['method']:22s} {numbers}  {extra or ''}", flush=True)
 
 
-def train_all(problem: Problem, fit: ArmaxFit, config: FitConfig) -> list[TrainedRun]:
+def train_all(
+    problem: Problem, fit: ArmaxFit, config: FitConfig, names: list[str] | None
+) -> list[TrainedRun]:
     partition = build_cells_for(problem, config)
     affine = build_tether(problem, config, partition=partition)
     interval = build_tether(problem, config, kind="interval", partition=partition)
-    print(f"half-width: median {np.median(affine.bounds.half_width):.3g}, largest {affine.bounds.delta.max():.3g}")
+    print(
+        f"half-width: median {np.median(affine.bounds.half_width):.3g}, largest {affine.bounds.delta.max():.3g}"
+    )
     widened = replace(config, training=replace(config.training, gamma=0.99))
     tethers = {"affine": affine, "interval": interval}
     runs, scale = [], problem.scaling.scale
@@ -87,9 +98,13 @@ def train_all(problem: Problem, fit: ArmaxFit, config: FitConfig) -> list[Traine
         CONSTRAINED,
         DIRECT,
     ):
+        if names and method.name not in names:
+            continue
         tether = tethers.get(method.tether or "")
         run = train_method(problem, method, widened if method is CONSTRAINED else config, tether=tether)
-        show(measure(problem, run, tether) | measure_monotonicity(run.model.predict, problem.split.test, scale))
+        show(
+            measure(problem, run, tether) | measure_monotonicity(run.model.predict, problem.split.test, scale)
+        )
         runs.append(run)
     run = train_monotone(problem, build_monotone_tether(problem, fit.model, config), config)
     show(measure(problem, run) | measure_monotonicity(run.model.predict, problem.split.test, scale))
@@ -139,12 +154,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--figures", type=Path)
+    parser.add_argument(
+        "--probe-carbohydrates", type=float, default=0.0, help="most grams per meal in the probes"
+    )
+    parser.add_argument("--methods", nargs="*", help="names of the methods to train; by default all")
     arguments = parser.parse_args()
+    # The networks are tiny: a second thread would only be waited for.
+    torch.set_num_threads(1)
     seed = arguments.seed
     if arguments.traces:
         data, probes = read_paper_traces(arguments.traces)
     else:
-        data, probes = simulate_data(seed=seed), low_glucose_probes(seed=seed)
+        scenario = replace(LOW_GLUCOSE, carbohydrates=(0.0, arguments.probe_carbohydrates))
+        data, probes = simulate_data(seed=seed), low_glucose_probes(seed=seed, scenario=scenario)
     config = FitConfig(
         memories=arguments.memories,
         target="next_state",
@@ -158,8 +180,10 @@ def main() -> None:
     )
     fit = fit_armax(data.split(validation=config.validation, test=config.test, seed=seed).train)
     problem = prepare(data, trusted=TrustedModel(fit.model), probes=probes, config=config)
-    print(f"ARMAX: {fit.error:.4g} (mg/dl)², {fit.unconstrained_error:.4g} unconstrained; {fit.held.sum()} held")
-    runs = train_all(problem, fit, config)
+    print(
+        f"ARMAX: {fit.error:.4g} (mg/dl)², {fit.unconstrained_error:.4g} unconstrained; {fit.held.sum()} held"
+    )
+    runs = train_all(problem, fit, config, arguments.methods)
     if arguments.figures:
         draw(problem, fit, runs, arguments.figures)
     if arguments.pairs:

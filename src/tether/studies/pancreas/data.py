@@ -101,17 +101,32 @@ def simulate_data(
         scale: `paper` has 95 episodes of 250 rows, `smoke` a fifth of them.
         seed: of initial glucose, meals, controllers and noise.
         patient: name of the virtual patient.
-        sensor_noise: whether glucose is what the sensor shows. Without, as in the paper's traces.
+        sensor_noise: whether the sensor errs. Without, as in the paper's traces, it only rounds to whole mg/dl,
+            as sensors do; least squares on anything smoother gives weights of hundreds, which nobody would trust.
     """
     traces = simulate_scenario(OBSERVED, scale, seed=seed, patient=patient, sensor_noise=sensor_noise)
     return cut_transitions(traces, glucose_schema())
 
 
 def low_glucose_probes(
-    scale: Scale = "paper", *, seed: int = 0, patient: str = "adult#001", sensor_noise: bool = False
+    scale: Scale = "paper",
+    *,
+    seed: int = 0,
+    patient: str = "adult#001",
+    sensor_noise: bool = False,
+    scenario: Scenario = LOW_GLUCOSE,
 ) -> Probes:
-    """Ω of a virtual patient; arguments as in :func:`simulate_data`."""
-    traces = simulate_scenario(LOW_GLUCOSE, scale, seed=seed, patient=patient, sensor_noise=sensor_noise)
+    """Ω of a virtual patient.
+
+    Args:
+        scale: as in :func:`simulate_data`, like `seed`, `patient` and `sensor_noise`.
+        seed: of the draws.
+        patient: name of the virtual patient.
+        sensor_noise: whether the sensor errs.
+        scenario: what probes are drawn from. Where all agree that there are no meals, a tether follows M exactly
+            wherever there was no meal, in D as well.
+    """
+    traces = simulate_scenario(scenario, scale, seed=seed, patient=patient, sensor_noise=sensor_noise)
     return as_probes(cut_transitions(traces, glucose_schema()))
 
 

@@ -44,17 +44,20 @@ def armax_figure(fit: ArmaxFit, schema: Schema) -> Figure:
         "meal": [k for k, name in enumerate(schema.inputs) if name.startswith("meal")],
     }
     with styled():
-        figure = Figure(figsize=(10, 3.2), layout="constrained")
+        figure = Figure(figsize=(10, 3.4), layout="constrained")
         FigureCanvasAgg(figure)
         for axis, (signal, columns) in zip(figure.subplots(1, 3), groups.items(), strict=True):
             weights, steps = fit.model.weights[columns], np.arange(len(columns)) - (HISTORY - 1)
             axis.bar(steps, weights, color=_BLUE, width=0.7)
             axis.axhline(0, color="black", lw=0.8)
             held = fit.held[columns]
-            axis.plot(steps[held], np.zeros(held.sum()), "x", color=_ORANGE, ms=6, clip_on=False)
+            if held.any():
+                axis.plot(steps[held], np.zeros(held.sum()), "x", color=_ORANGE, ms=6, label="held at 0")
+                axis.legend(loc="lower right")
             unit = schema.unit(schema.inputs[columns[0]])
-            axis.set(title=signal, xlabel="steps from now", ylabel=f"mg/dl per {unit or 'unit'}")
-        figure.axes[1].set_title("insulin: at most 0 (crosses: held at 0)")
+            title = f"{signal} (at most 0)" if signal == "insulin" else signal
+            axis.set(title=title, xlabel="steps from now", ylabel=f"mg/dl per {unit or 'unit'}")
+            axis.set_xticks([-9, -6, -3, 0])
         figure.suptitle(
             f"Weights of the trusted model; mean squared error {fit.error:.3g} (mg/dl)², "
             f"without the constraint {fit.unconstrained_error:.3g}",
@@ -84,8 +87,9 @@ def error_grid_figure(reference: Array, predictions: Mapping[str, Array]) -> Fig
             text = "  ".join(f"{zone} {_percent(share)}" for zone, share in shares.items() if share > 0)
             axis.set_title(f"{name}\n{text}", fontsize=9)
             axis.set(xlim=(0, _GRID_TOP), ylim=(0, _GRID_TOP), aspect="equal")
-        for axis in panels[len(predictions) :]:
-            axis.set_visible(False)
+        for place, axis in enumerate(panels):
+            axis.set_visible(place < len(predictions))
+            axis.tick_params(labelbottom=place + columns >= len(predictions))
         figure.supxlabel("glucose observed [mg/dl]", fontsize=9)
         figure.supylabel("glucose predicted [mg/dl]", fontsize=9)
     return figure
@@ -130,7 +134,7 @@ def rises_figure(rises: Mapping[str, tuple[float, float]]) -> Figure:
                 )
             axis.set(title=("Largest rise", "Mean rise")[place], xlabel="mg/dl; should be 0")
             axis.margins(x=0.12)
-            axis.invert_yaxis() if place == 0 else None
+        figure.axes[0].invert_yaxis()
     return figure
 
 
@@ -159,7 +163,8 @@ class PatientDay:
 
 def patient_day_figure(day: PatientDay, *, name: str) -> Figure:
     """A day of a patient: glucose, its prediction 25 minutes before, and the band it cannot leave."""
-    hours = np.arange(len(day.observed)) * SAMPLE_MINUTES / 60
+    given = np.arange(len(day.observed)) * SAMPLE_MINUTES / 60
+    hours = given + AHEAD * SAMPLE_MINUTES / 60
     with styled():
         figure = Figure(figsize=(10, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
@@ -177,15 +182,17 @@ def patient_day_figure(day: PatientDay, *, name: str) -> Figure:
         error.plot(hours, day.predicted - day.trusted, color=_BLUE, lw=1.2, label="predicted")
         error.axhline(0, color=_GREY, lw=0.8)
         error.set(ylabel="difference from the\ntrusted model [mg/dl]")
+        reach = 1.7 * float(np.abs(np.stack([day.observed, day.lower, day.upper]) - day.trusted).max())
+        error.set_ylim(-0.7 * reach, reach)
         error.legend(loc="upper right", ncols=3)
         width = SAMPLE_MINUTES / 60
-        doses.bar(hours, day.meal, width=width, color=_ORANGE)
+        doses.bar(given, day.meal, width=width, color=_ORANGE)
         doses.set(ylabel="meal [g]", xlabel="hours")
         doses.yaxis.label.set_color(_ORANGE)
         other = doses.twinx()
         other.grid(visible=False)
         other.spines["right"].set_visible(True)
-        other.step(hours, day.insulin, where="post", color=_GREEN, lw=1.2)
+        other.step(given, day.insulin, where="post", color=_GREEN, lw=1.2)
         other.set(ylim=(0, 1.15 * max(float(day.insulin.max()), 1e-9)))
         other.set_ylabel("insulin [U]", color=_GREEN)
     return figure

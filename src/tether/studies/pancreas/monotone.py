@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tether.bounds import EVIDENCE_MARGIN, Limits, pooled_deviation
+from tether.bounds import EVIDENCE_MARGIN, PINNED_REACH, Limits, pooled_deviation
 from tether.cells import Cells, Location, build_cells
 from tether.constrained import Frame, LearnedModel, Operator
 from tether.data import Array, Schema, Transitions
@@ -39,6 +39,7 @@ class MonotoneTether:
         seen: the other inputs; the only ones that decide the cell.
         cells: over `seen` alone.
         half_width: (K, 1) by cell.
+        pinned: (len(seen),) what all probes agree on, as in :class:`tether.bounds.AffineBounds`; NaN elsewhere.
     """
 
     trusted: Armax
@@ -46,6 +47,7 @@ class MonotoneTether:
     seen: NDArray[np.int64]
     cells: Cells
     half_width: Array
+    pinned: Array
 
     def __post_init__(self) -> None:
         if (self.trusted.weights[self.declared] > 0).any():
@@ -61,7 +63,7 @@ class MonotoneTether:
     def limits(self, inputs: Array, location: Location) -> Limits:
         """M plus and minus the half-width; the anchor is M at the declared inputs' reference, 0."""
         states = self.trusted.states
-        width = self.half_width[location.cell]
+        width = self.half_width[location.cell] * self._opening(inputs)
         middle = self.trusted(inputs[:, :states], inputs[:, states:])
         lower, upper = middle - width, middle + width
         silent_inputs = inputs.copy()
@@ -70,6 +72,14 @@ class MonotoneTether:
         # Sound because M here is M itself, bit for bit, and each limit is one rounding away from M ± width.
         delta = width * (1 + 2 * _EPS) + 2 * _EPS * np.maximum(np.abs(lower), np.abs(upper))
         return Limits(lower, upper, anchor, delta)
+
+    def _opening(self, inputs: Array) -> Array:
+        """(N, 1) share of the half-width that is open: 0 where inputs agree with the probes."""
+        columns = ~np.isnan(self.pinned)
+        if not columns.any():
+            return np.ones((len(inputs), 1))
+        away = (inputs[:, self.seen[columns]] - self.pinned[columns]) / self.cells.scale[columns]
+        return np.minimum(np.abs(away).max(axis=1, keepdims=True) / PINNED_REACH, 1.0)
 
 
 class MonotoneModel(LearnedModel):
@@ -114,12 +124,14 @@ def build_monotone_tether(
             problem.training_inputs[:, seen] / scale, config.memories, seed=config.seed, progress=progress
         )
     held_out = [problem.data[1].inputs[:, seen], problem.probes[1].inputs[:, seen]]
-    cells = build_cells(memories, scale, held_out=held_out, quantile=config.coverage, schema=_named(schema, seen))
+    cells = build_cells(
+        memories, scale, held_out=held_out, quantile=config.coverage, schema=_named(schema, seen)
+    )
     train_part = problem.data[0]
     deviation = np.abs(problem.split.train.next_states - train_part.trusted)
     cell = cells.locate(np.ascontiguousarray(train_part.inputs[:, seen])).cell
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
-    return MonotoneTether(trusted, declared, seen, cells, half_width)
+    return MonotoneTether(trusted, declared, seen, cells, half_width, problem.pinned[seen])
 
 
 def _named(schema: Schema, columns: NDArray[np.int64]) -> Schema:

@@ -21,6 +21,8 @@ Predict = Callable[[Array, Array], Array]
 RAISED_BY = (0.6, 1.0)
 """How much insulin is raised, in units of its scale."""
 WORST = 100
+_RAISES = 16
+"""Ways in which the attack raises each starting point."""
 _LEAST_RAISE = -12
 """Smallest raise of the attack, as a power of ten of insulin's scale."""
 
@@ -119,8 +121,8 @@ def attack_monotonicity(
     """Looks for a single rise among many pairs.
 
     Some or all insulin inputs are raised, by amounts between a millionth of a millionth and ten times their
-    scale, or by one unit in the last place; a third of the starting points lie far from any data. The two
-    inputs of a pair are predicted in batches of different sizes and at different places, because a sum
+    scale, or by one unit in the last place; a third of the starting points lie far from any data, and each is
+    raised in several ways. The two inputs of a pair are predicted in batches of different sizes and at different places, because a sum
     that is added up differently in another batch is what such a claim fails on.
 
     Args:
@@ -134,12 +136,12 @@ def attack_monotonicity(
     rng = np.random.default_rng(seed)
     rises, largest, done = 0, 0.0, 0
     while done < pairs:
-        size = min(pairs - done, int(rng.integers(40_000, 60_000)))
-        before = _starting_points(inputs, scale, size, rng)
-        after = _raised(before, schema, scale, rng)
+        starts = _starting_points(inputs, scale, int(rng.integers(2_000, 4_000)), rng)
+        size = min(pairs - done, _RAISES * len(starts))
+        after = _raised(np.repeat(starts, _RAISES, axis=0)[:size], schema, scale, rng)
         order = rng.permutation(size)
         cut = int(rng.integers(1, size)) if size > 1 else 1
-        first = _answers(predict, before, schema)
+        first = np.repeat(_answers(predict, starts, schema), _RAISES)[:size]
         parts = [part for part in (after[order[:cut]], after[order[cut:]]) if len(part)]
         second = np.empty(size)
         second[order] = np.concatenate([_answers(predict, part, schema) for part in parts])

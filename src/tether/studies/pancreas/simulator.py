@@ -22,6 +22,8 @@ from tether.studies.pancreas.patients import STATES, Patient
 SAMPLE_MINUTES = 5
 GRAMS_PER_MINUTE = 5.0
 """How fast an announced meal is eaten."""
+LOWEST, HIGHEST = 39.0, 600.0
+"""What a sensor can show, mg/dl; it shows whole numbers."""
 _STEPS, _STEPS_EATING = 1, 8
 """Runge-Kutta steps per minute; a stomach that has just begun to fill changes its pace within seconds."""
 _STEADY_SAMPLES = 3
@@ -107,7 +109,7 @@ class Traces:
 
     Attributes:
         glucose: (E, T) at each sample, mg/dl, without sensor noise.
-        sensor: (E, T) the same as the sensor shows it.
+        sensor: (E, T) the same as the sensor shows it: with noise if any, in whole mg/dl.
         insulin: (E, T) given in the minutes *up to* each sample, U.
         meal: (E, T) eaten in the minutes up to each sample, g.
     """
@@ -131,12 +133,10 @@ class Sensor:
     shape_delta: float = 1.6898
     spread: float = 15.9574
     location: float = -5.47
-    lowest: float = 39.0
-    highest: float = 600.0
 
     def noise(self, episodes: int, samples: int, *, rng: np.random.Generator) -> Array:
         """(E, T) errors, mg/dl."""
-        knots = -(-(samples - 1) // _STEADY_SAMPLES) + 3
+        knots = (samples - 1) // _STEADY_SAMPLES + 4
         draws = rng.standard_normal((knots, episodes))
         walk = [draws[0]]
         for draw in draws[1:]:
@@ -240,9 +240,7 @@ def _derivative(state, eaten, insulin, emptied, p, rates):
     plasma = state[5] / p.Vi
     rates[3] = produced + appearing - p.Fsnc - excreted - p.k1 * state[3] + p.k2 * state[4]
     rates[4] = -used + p.k1 * state[3] - p.k2 * state[4]
-    rates[5] = (
-        -(p.m2 + p.m4) * state[5] + p.m1 * state[9] + p.ka1 * state[10] + p.ka2 * state[11]
-    )
+    rates[5] = -(p.m2 + p.m4) * state[5] + p.m1 * state[9] + p.ka1 * state[10] + p.ka2 * state[11]
     rates[6] = p.p2u * (plasma - p.Ib - state[6])
     rates[7] = p.ki * (plasma - state[7])
     rates[8] = p.ki * (state[7] - state[8])
@@ -330,7 +328,7 @@ def _run_samples(p, states, policies, meals, noise, glucose, sensor, insulin, me
         for sample in range(glucose.shape[1]):
             glucose[episode, sample] = state[12] / p.Vg
             shown = glucose[episode, sample] + noise[episode, sample]
-            sensor[episode, sample] = min(max(shown, 39.0), 600.0)
+            sensor[episode, sample] = min(max(np.floor(shown + 0.5), LOWEST), HIGHEST)
             if sample + 1 == glucose.shape[1]:
                 break
             first = sample * SAMPLE_MINUTES
