@@ -101,8 +101,8 @@ def simulate_data(
         scale: `paper` has 95 episodes of 250 rows, `smoke` a fifth of them.
         seed: of initial glucose, meals, controllers and noise.
         patient: name of the virtual patient.
-        sensor_noise: whether the sensor errs. Without, as in the paper's traces, it only rounds to whole mg/dl,
-            as sensors do; least squares on anything smoother gives weights of hundreds, which nobody would trust.
+        sensor_noise: whether the sensor errs. Without, as in the paper's traces, it only rounds to whole
+            mg/dl; least squares on anything smoother gives weights of hundreds, which nobody would trust.
     """
     traces = simulate_scenario(OBSERVED, scale, seed=seed, patient=patient, sensor_noise=sensor_noise)
     return cut_transitions(traces, glucose_schema())
@@ -123,8 +123,8 @@ def low_glucose_probes(
         seed: of the draws.
         patient: name of the virtual patient.
         sensor_noise: whether the sensor errs.
-        scenario: what probes are drawn from. Where all agree that there are no meals, a tether follows M exactly
-            wherever there was no meal, in D as well.
+        scenario: what probes are drawn from. Where all agree that there are no meals, a tether follows M
+            exactly wherever there was no meal, in D as well.
     """
     traces = simulate_scenario(scenario, scale, seed=seed, patient=patient, sensor_noise=sensor_noise)
     return as_probes(cut_transitions(traces, glucose_schema()))
@@ -222,7 +222,8 @@ def read_traces(glucose: Path, insulin: Path, meal: Path) -> Traces:
     for path, matrix in zip((insulin, meal), matrices[1:], strict=True):
         if matrix.shape != matrices[0].shape:
             raise ValueError(
-                f"`{path.name}` must have the shape of `{glucose.name}`, {matrices[0].shape}; got {matrix.shape}."
+                f"`{path.name}` must have the shape of `{glucose.name}`, {matrices[0].shape}; "
+                f"got {matrix.shape}."
             )
     return Traces(matrices[0], *matrices)
 

@@ -39,7 +39,7 @@ class MonotoneTether:
         seen: the other inputs; the only ones that decide the cell.
         cells: over `seen` alone.
         half_width: (K, 1) by cell.
-        pinned: (len(seen),) what all probes agree on, as in :class:`tether.bounds.AffineBounds`; NaN elsewhere.
+        pinned: (len(seen),) what all probes agree on, NaN elsewhere; see :class:`tether.bounds.AffineBounds`.
     """
 
     trusted: Armax

@@ -121,9 +121,10 @@ def attack_monotonicity(
     """Looks for a single rise among many pairs.
 
     Some or all insulin inputs are raised, by amounts between a millionth of a millionth and ten times their
-    scale, or by one unit in the last place; a third of the starting points lie far from any data, and each is
-    raised in several ways. The two inputs of a pair are predicted in batches of different sizes and at different places, because a sum
-    that is added up differently in another batch is what such a claim fails on.
+    scale, or by one unit in the last place; a third of the starting points lie far from any data, and each
+    is raised in several ways. The two inputs of a pair are predicted in batches of different sizes and at
+    different places, because a sum that is added up differently in another batch is what such a claim
+    fails on.
 
     Args:
         predict: the method.

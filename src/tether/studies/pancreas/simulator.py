@@ -29,7 +29,7 @@ _STEPS, _STEPS_EATING = 1, 8
 _STEADY_SAMPLES = 3
 """Samples of sensor noise between two draws of its model, which are 15 minutes apart."""
 
-_OPEN_LOOP, _BASAL_BOLUS, _THRESHOLD = 0.0, 1.0, 2.0
+_BASAL_BOLUS, _THRESHOLD = 0.0, 1.0
 
 
 class _Policy(NamedTuple):
@@ -44,17 +44,6 @@ class _Policy(NamedTuple):
     high: float
     low_multiple: float
     high_multiple: float
-
-
-@dataclass(frozen=True, eq=False)
-class OpenLoop:
-    """Insulin given by the clock.
-
-    Attributes:
-        rates: (E, minutes) insulin, U/min.
-    """
-
-    rates: Array
 
 
 @dataclass(frozen=True)
@@ -95,9 +84,8 @@ class Threshold:
 
     def policy(self, patient: Patient) -> _Policy:
         """As the kernel sees it."""
-        return _Policy(
-            _THRESHOLD, patient.basal, 0.0, 0.0, 0.0, self.low, self.high, self.low_multiple, self.high_multiple
-        )  # fmt: skip
+        rates = (self.low_multiple, self.high_multiple)
+        return _Policy(_THRESHOLD, patient.basal, 0.0, 0.0, 0.0, self.low, self.high, *rates)
 
 
 Controller = BasalBolus | Threshold
@@ -222,7 +210,7 @@ def simulate(
 
 @compiled
 def _derivative(state, eaten, insulin, emptied, p, rates):
-    """d state / dt: `eaten` mg/min, `insulin` pmol/kg/min, `emptied` mg in the stomach that set its pace."""
+    """Rates of change: `eaten` mg/min, `insulin` pmol/kg/min, `emptied` mg that set the stomach's pace."""
     stomach = state[0] + state[1]
     pace = p.kmax
     if emptied > 0.0:
@@ -318,7 +306,7 @@ def _rate(policy, sensor, announced):
 
 
 @compiled
-def _run_samples(p, states, policies, meals, noise, glucose, sensor, insulin, meal):
+def _run_samples(p, states, policies, meals, noise, glucose, sensor, insulin, meal):  # noqa: PLR0913
     work, table = np.empty((5, STATES)), np.empty(4)
     for episode in range(states.shape[0]):
         state = states[episode]
