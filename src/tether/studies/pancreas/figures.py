@@ -76,7 +76,7 @@ def error_grid_figure(reference: Array, predictions: Mapping[str, Array]) -> Fig
     columns = min(4, len(predictions))
     rows = -(-len(predictions) // columns)
     with styled():
-        figure = Figure(figsize=(2.9 * columns, 3.1 * rows), layout="constrained")
+        figure = Figure(figsize=(2.9 * columns, 3.2 * rows + 0.6), layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
         for axis, (name, predicted) in zip(panels, predictions.items(), strict=False):

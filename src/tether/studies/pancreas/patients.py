@@ -108,8 +108,8 @@ def load_patient(name: str) -> Patient:
 
 @cache
 def _patients() -> dict[str, Patient]:
-    with files(__package__).joinpath("virtual_patients.csv").open(newline="") as file:
-        return {row["Name"]: _patient(row) for row in csv.DictReader(file)}
+    text = files("tether.studies.pancreas").joinpath("virtual_patients.csv").read_text()
+    return {row["Name"]: _patient(row) for row in csv.DictReader(text.splitlines())}
 
 
 def _patient(row: dict[str, str]) -> Patient:

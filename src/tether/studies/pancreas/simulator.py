@@ -188,15 +188,15 @@ def simulate(
         raise ValueError(f"`meals` must last a multiple of {SAMPLE_MINUTES} minutes; got {minutes}.")
     samples = minutes // SAMPLE_MINUTES + 1
     noise = np.zeros((episodes, samples)) if noise is None else noise
-    for name, values, shape in (
-        ("controllers", controllers, (episodes,)),
-        ("initial_glucose", initial_glucose, (episodes,)),
-        ("noise", noise, (episodes, samples)),
+    initial_glucose = np.asarray(initial_glucose, dtype=np.float64)
+    for name, found, shape in (
+        ("controllers", (len(controllers),), (episodes,)),
+        ("initial_glucose", initial_glucose.shape, (episodes,)),
+        ("noise", noise.shape, (episodes, samples)),
     ):
-        found = np.shape(np.empty(len(values)) if name == "controllers" else values)
         if found != shape:
             raise ValueError(f"`{name}` must have shape {shape}; got {found}.")
-    start = patient.starting_at(np.asarray(initial_glucose, dtype=np.float64))
+    start = patient.starting_at(initial_glucose)
     policies = np.array([controller.policy(patient) for controller in controllers], dtype=np.float64)
     outcome = [np.empty((episodes, samples)) for _ in range(4)]
 
