@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench test-slow format clean
+.PHONY: demo test check bench crosscheck-pancreas test-slow format clean
 
 # The library alone: what a user needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -35,9 +35,13 @@ check: $(READY)
 bench: $(READY)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+# The glucose simulator against simglucose, which is installed into an environment of its own.
+crosscheck-pancreas: $(READY)
+	$(BIN)/python benchmarks/crosscheck_pancreas.py
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .venv-simglucose .pytest_cache .ruff_cache .hypothesis dist
