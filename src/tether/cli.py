@@ -35,7 +35,7 @@ from tether.pipeline import FitConfig, resolve_target
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
 from tether.report.tables import certificate_lines, delta_grid, ratio, results_grid, rich_table, run_name
-from tether.runs import Comparison, RunFolder, compare, fit_methods, study_columns, verdict
+from tether.runs import Comparison, RunFolder, certificate_page, compare, fit_methods, study_columns, verdict
 from tether.storage import load
 from tether.studies.demo import demo_config, run_demo
 from tether.studies.registry import NAMES, find_study
@@ -239,11 +239,17 @@ def predict(
 def certify_command(
     model: ModelPath,
     trusted: TrustedSpec,
-    out: Annotated[Path | None, typer.Option(help="New .json file for the certificate.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="New .json file for the certificate; a page to read is put beside it as .html."),
+    ] = None,
 ) -> None:
     """State what is guaranteed, after checking it against the trusted model at fresh points."""
-    if out is not None and out.exists():
-        raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
+    if out is not None and out.suffix != ".json":
+        raise ValueError(f"`{out}` must end in .json; got '{out.suffix}'.")
+    for path in () if out is None else (out, out.with_suffix(".html")):
+        if path.exists():
+            raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
     learned = load(_model_file(model))
     if not isinstance(learned, ConstrainedModel):
         raise ValueError(f"`{model}` must be a constrained model; this one has no tether to certify.")
@@ -254,7 +260,8 @@ def certify_command(
     if out is not None:
         with _writing(out):
             write_json(out, certificate.as_dict())
-        console.print(f"certificate: {out}", highlight=False)
+            write_text(out.with_suffix(".html"), certificate_page(certificate, command=_command()))
+        console.print(f"certificate: {out}, {out.with_suffix('.html')}", highlight=False)
     if not certificate.certified:
         console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)

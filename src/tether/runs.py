@@ -42,7 +42,7 @@ from tether.pipeline import (
 )
 from tether.progress import Reporter, silent
 from tether.report.page import Picture, Section, page
-from tether.report.tables import certificate_lines, delta_grid, results_grid, run_name
+from tether.report.tables import Grid, certificate_lines, delta_grid, results_grid, run_name
 from tether.storage import save
 from tether.training import Evaluation
 from tether.trusted import Function, TrustedModel
@@ -281,6 +281,27 @@ def report_page(
         Section("Training", pictures=[Picture(curves, caption)]),
     ]
     return page(f"Tether: {study}", verdict(comparison), everything, command=command, versions=versions)
+
+
+def certificate_page(certificate: Certificate, *, command: str) -> str:
+    """A certificate to read: the claim, its numbers, where it holds, what it assumes."""
+    worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
+    box = tuple((name, f"{low:.6g}", f"{high:.6g}") for name, (low, high) in certificate.domain.box.items())
+    digest = certificate.trusted_source_sha256 or "not known"
+    sections = [
+        Section(
+            "Distance to the trusted model", grids=[delta_grid(certificate.deltas, certificate.evidence)]
+        ),
+        Section(
+            "Where it holds",
+            certificate_lines(certificate)[1:3],
+            [Grid("Domain box", ("input", "from", "to"), box)],
+        ),
+        Section("What it assumes, and what was checked", certificate_lines(certificate)[3:]),
+        Section("The trusted model", [f"{certificate.trusted_name}, source sha256 {digest}"]),
+    ]
+    verdict = f"{certificate.claim} Delta at most: {worst}."
+    return page("Tether: certificate", verdict, sections, command=command, versions=package_versions())
 
 
 def verdict(comparison: Comparison) -> str:

@@ -39,8 +39,8 @@ from tether.studies.summary import mean_of
 from tether.training import TrainingConfig
 
 _MEMORIES: dict[Scale, tuple[int, ...]] = {"smoke": (200,), "paper": (800, 1000, 2000)}
-# As the paper has it: absolute next states, cells by the spread of the data, bounds from a few samples. Only its
-# sigmoid is left out, with which Constrained ends a hundred times less accurate than with the clip.
+# As the paper has it: absolute next states, cells by the spread of the data, bounds from a few samples.
+# Only its sigmoid is left out, with which Constrained ends a hundred times less accurate than with the clip.
 _PAPER = {
     "bounds": "interval",
     "target": "next_state",
