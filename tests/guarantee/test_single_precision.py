@@ -19,6 +19,15 @@ from tether.studies import parked_car
 from tether.trusted import TrustedModel
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Threads that wait for one another are slower than none on rows this few."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 class Constant(torch.nn.Module):
     """A network that says one number, whatever it is asked."""
 
