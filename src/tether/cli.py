@@ -245,11 +245,16 @@ def attack_command(
     trusted: TrustedSpec,
     evaluations: Annotated[int, typer.Option(help="Inputs to try.")] = 1_000_000,
     seed: int = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; by default all cores where that takes less time.")
+    ] = None,
 ) -> None:
     """Search for a counter-example to a model's certificate."""
     learned = _constrained(model, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
-        found = attack(learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress)
+        found = attack(
+            learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
+        )
     unit = learned.schema.unit(found.output)
     console.print(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
