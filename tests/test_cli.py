@@ -20,7 +20,7 @@ import tether
 from conftest import TRUSTED_SOURCE, cart_rows, write_csv
 from tether import cli
 from tether.atomic import read_tensors, write_tensors
-from tether.constrained import UnconstrainedModel
+from tether.constrained import DirectModel, UnconstrainedModel
 from tether.runs import to_toml
 
 HEADER = ["episode", "x", "v", "u"]
@@ -576,6 +576,30 @@ def test_a_model_without_a_tether_cannot_be_certified(finished: Path, tmp_path: 
     spec = f"{finished}/cart_physics.py:frictionless"
     assert_refused(run("certify", tmp_path / "bare.safetensors", "--trusted", spec), "no tether to certify")
     assert run("info", tmp_path / "bare.safetensors").code == 0
+
+
+def test_a_direct_model(finished: Path, tmp_path: Path, run: Command) -> None:
+    """`info` shows it without the trusted model, `predict` asks for that, `certify` and `attack` have no use for it."""
+    learned = tether.load(finished / "run" / "model.safetensors")
+    spec = f"{finished}/cart_physics.py:frictionless"
+    model = tmp_path / "direct.safetensors"
+    tether.save(
+        DirectModel(learned.network, learned.frame, tether.load_trusted(spec), np.array([0.1, np.inf])), model
+    )
+    outcome = run("info", model)
+    assert outcome.code == 0 and "direct: the trusted model at run time" in outcome.out
+    assert "x [m] 0.1, v [m/s] inf" in outcome.out
+    data, out = finished / "cart.csv", tmp_path / "out.csv"
+    arguments = ["predict", model, "--data", data, "--out", out]
+    assert_refused(run(*arguments), "must be loaded with its trusted model", "`--trusted`")
+    assert not out.exists()
+    assert run(*arguments, "--trusted", spec).code == 0
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["in_domain"] for row in rows} == {"1"}
+    assert all(abs(float(row["delta_x"]) - 0.1) < 1e-9 for row in rows)
+    for verb in ("certify", "attack"):
+        assert_refused(run(verb, model, "--trusted", spec), "must have cells; a direct model has none")
 
 
 def test_certify_against_a_model_of_another_shape(finished: Path, tmp_path: Path, run: Command) -> None:

@@ -18,7 +18,8 @@ import tether
 from conftest import frictionless
 from tether import ConstrainedModel, StorageError, TrainingConfig, Transitions, TrustedModel
 from tether.atomic import read_tensors, write_bytes, write_json, write_tensors, write_text
-from tether.constrained import UnconstrainedModel, mlp
+from tether.constrained import DirectModel, UnconstrainedModel, mlp
+from tether.storage import peek
 
 BRIEF: dict[str, Any] = {"memories": 8, "hidden": (8,), "seed": 3}
 
@@ -99,6 +100,71 @@ def test_an_unconstrained_model(model: ConstrainedModel, cart: Transitions, tmp_
     loaded = tether.load(tmp_path / "m.safetensors")
     assert isinstance(loaded, UnconstrainedModel)
     assert_same_predictions(bare, loaded, cart)
+
+
+def direct(model: ConstrainedModel, *, half_width: float = 0.3, trusted: Any = frictionless) -> DirectModel:
+    return DirectModel(model.network, model.frame, TrustedModel(trusted), np.full(2, half_width))
+
+
+@pytest.mark.parametrize("half_width", [0.3, np.inf])
+def test_a_direct_model_and_its_trusted_one(
+    model: ConstrainedModel, cart: Transitions, tmp_path: Path, half_width: float
+) -> None:
+    saved = direct(model, half_width=half_width)
+    tether.save(saved, tmp_path / "m.safetensors")
+    for trusted in (frictionless, TrustedModel(frictionless, jobs=1)):
+        loaded = tether.load(tmp_path / "m.safetensors", trusted=trusted)
+        assert isinstance(loaded, DirectModel)
+        assert_same_predictions(saved, loaded, cart)
+    # Saved again, it is the same file: what M is recognised by does not depend on data.
+    tether.save(loaded, tmp_path / "again.safetensors")
+    assert read_tensors(tmp_path / "again.safetensors")[1] == read_tensors(tmp_path / "m.safetensors")[1]
+
+
+def test_a_direct_model_without_its_trusted_one(model: ConstrainedModel, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    tether.save(direct(model), path)
+    with pytest.raises(
+        StorageError, match=r"must be loaded with its trusted model.*Pass `trusted=M`"
+    ) as told:
+        tether.load(path)
+    assert "\n" not in str(told.value)
+    seen = peek(path)
+    assert isinstance(seen, DirectModel) and seen.half_width.tolist() == [0.3, 0.3]
+    with pytest.raises(ValueError, match="read without its trusted model"):
+        seen.predict(np.zeros((1, 2)), np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize("shift", [1.0, 1e-6, np.nan])
+def test_a_direct_model_with_another_trusted_one(
+    model: ConstrainedModel, tmp_path: Path, shift: float
+) -> None:
+    path = tmp_path / "m.safetensors"
+    tether.save(direct(model), path)
+    message = (
+        "must return finite" if np.isnan(shift) else "must be the model .* was saved with; at input .*'x'"
+    )
+    with pytest.raises(ValueError, match=message) as told:
+        tether.load(path, trusted=lambda s, u: frictionless(s, u) + np.array([shift, 0.0]))
+    assert "\n" not in str(told.value)
+
+
+def test_a_trusted_model_that_does_not_answer_everywhere(
+    model: ConstrainedModel, cart: Transitions, tmp_path: Path
+) -> None:
+    """Undefined below the mean speed: it is recognised by where it does answer, and refused if that is nowhere."""
+    least = model.frame.inputs.center[1]
+
+    def halved(states: np.ndarray, controls: np.ndarray) -> np.ndarray:
+        return frictionless(states, controls) if (states[:, 1] >= least).all() else states / 0
+
+    path = tmp_path / "m.safetensors"
+    with np.errstate(all="ignore"):
+        tether.save(direct(model, trusted=halved), path)
+    assert len(read_tensors(path)[0]["direct.inputs"]) == 6
+    assert isinstance(tether.load(path, trusted=halved), DirectModel)
+    with pytest.raises(StorageError, match="`trusted` must answer at the centre"):
+        tether.save(direct(model, trusted=lambda s, u: np.full((len(s), 2), np.nan)), path)
 
 
 class Wide(nn.Module):

@@ -19,6 +19,7 @@ from tether.pipeline import FitConfig, fit
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
 from tether.rollout import rollout
+from tether.single import SinglePrecisionModel, single_precision
 from tether.storage import load, save
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
@@ -39,6 +40,7 @@ __all__ = [
     "Probes",
     "SamplingConfig",
     "Schema",
+    "SinglePrecisionModel",
     "StorageError",
     "TrainingConfig",
     "Transitions",
@@ -57,4 +59,5 @@ __all__ = [
     "read_transitions",
     "rollout",
     "save",
+    "single_precision",
 ]

@@ -233,19 +233,33 @@ class CellSampler:
                 _list_neighbours(memories, start, ids[start : start + 1024], distances[start : start + 1024])
         return _Geometry(memories, ids, distances, cells.scale, cells.radii, cells.box_lower, cells.box_upper)
 
-    def sample(self, per_cell: int, *, rng: np.random.Generator, thin: int = 1) -> Array:
-        """(K, per_cell, D) physical points; `thin` moves lie between two points of a chain."""
-        cells = self.cells
-        chains, dimensions = cells.memories.shape
+    def sample(
+        self,
+        per_cell: int,
+        *,
+        rng: np.random.Generator,
+        thin: int = 1,
+        cell: NDArray[np.int64] | None = None,
+    ) -> Array:
+        """(C, per_cell, D) physical points; `thin` moves lie between two points of a chain.
+
+        Args:
+            per_cell: points of each cell.
+            rng: of the draw.
+            thin: moves per point.
+            cell: (C,) the cells to draw in; None: all of them.
+        """
+        cell = np.arange(len(self.cells)) if cell is None else cell
+        chains, dimensions = len(cell), self.cells.memories.shape[1]
         points = np.empty((chains, per_cell, dimensions))
-        here = cells.centers
+        here = self.cells.centers[cell]
         # Directions are drawn in slabs so that memory stays bounded whatever the number of chains.
         slab = max(1, int(4e6) // (chains * dimensions * thin))
         for begin in range(0, per_cell, slab):
             moves = (min(begin + slab, per_cell) - begin) * thin
             directions = rng.standard_normal((moves, chains, dimensions))
             jumps = rng.random((moves, chains))
-            path = self.walk(np.arange(chains), here, directions, jumps)
+            path = self.walk(cell, here, directions, jumps)
             points[:, begin : begin + moves // thin] = path[:, thin - 1 :: thin]
             here = path[:, -1]
         return points

@@ -20,6 +20,7 @@ from tether.data import Array, Probes, Transitions
 from tether.errors import CertificateError
 from tether.ranges import lipschitz_range, proved_range
 from tether.remainders import expand
+from tether.single import single_delta
 from tether.trusted import TrustedModel, as_trusted, check_trusted
 
 _MEANING = {
@@ -75,6 +76,8 @@ class OutputDelta:
             own distance to its memory; None where no held-out inputs were given.
         lemma: Lemma 4's bound (constant times diameter), None where no constant is known.
         worst_cells: the cells with the largest delta, worst first.
+        single: over cells, of the model executed in float32 (:func:`tether.single_precision`); None where
+            float32 is too coarse for its domain, or delta not known over whole coverage balls.
     """
 
     name: str
@@ -84,6 +87,7 @@ class OutputDelta:
     held_out: tuple[float, float] | None
     lemma: float | None
     worst_cells: tuple[int, ...]
+    single: float | None
 
 
 @dataclass(frozen=True)
@@ -353,6 +357,7 @@ def output_deltas(
     """Delta of each output over cells and held-out inputs (N, D); never below what was `found` since."""
     delta, lemma = model.bounds.delta, model.bounds.lemma
     worst = np.argsort(-delta, axis=0, kind="stable")[:5]
+    single = _single_delta(model)
     spread = None if held_out is None else delta_quantiles(model, held_out)
     return tuple(
         OutputDelta(
@@ -363,9 +368,21 @@ def output_deltas(
             held_out=None if spread is None else (float(spread[0, k]), float(spread[1, k])),
             lemma=None if lemma is None else float(lemma[k]),
             worst_cells=tuple(worst[:, k].tolist()),
+            single=None if single is None else float(single[k]),
         )
         for k, name in enumerate(model.schema.outputs)
     )
+
+
+def _single_delta(model: ConstrainedModel) -> Array | None:
+    """(P,) the largest delta of the model executed in float32; None where nothing can be said."""
+    # The others speak of the cells that float64 picks, and float32 may pick the other of two nearly tied.
+    if model.bounds.evidence not in ("proved", "lipschitz"):
+        return None
+    try:
+        return single_delta(model).max(axis=0)
+    except ValueError:
+        return None
 
 
 def delta_quantiles(model: ConstrainedModel, inputs: Array) -> Array | None:
@@ -380,7 +397,8 @@ def _assumptions(model: ConstrainedModel) -> tuple[str, ...]:
         "The input lies in the domain: `in_domain` of the prediction is true.",
         "The trusted model is the pure function it was when the bounds were built; distance is to the "
         "float64 values it returns.",
-        "The prediction is used in float64 as returned, without further rounding.",
+        "The prediction is used in float64 as returned, without further rounding; the column float32 is of "
+        "the model that `tether.single_precision` makes, and of the float32 numbers it returns.",
     ]
     if model.schema.angles:
         lines.append(

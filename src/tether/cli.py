@@ -28,7 +28,7 @@ from tether.adapters.files import read_probes, read_transitions
 from tether.atomic import write_json, write_text
 from tether.attack import attack
 from tether.certificate import Certificate, certify, output_deltas
-from tether.constrained import ConstrainedModel, LearnedModel, Prediction
+from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
 from tether.data import Box, Jitter, Probes, Transitions
 from tether.errors import CertificateError
 from tether.pipeline import FitConfig, resolve_target
@@ -36,7 +36,7 @@ from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
 from tether.report.tables import certificate_lines, delta_grid, ratio, results_grid, rich_table, run_name
 from tether.runs import Comparison, RunFolder, certificate_page, compare, fit_methods, study_columns, verdict
-from tether.storage import load
+from tether.storage import load, peek
 from tether.studies.demo import demo_config, run_demo
 from tether.studies.registry import NAMES, find_study
 from tether.studies.runner import Plan, Task, open_folder, outcome_of, run_all, tasks_of
@@ -213,21 +213,24 @@ def predict(
     outside: Annotated[
         Literal["flag", "fallback", "raise"], typer.Option(help="What to do outside the domain.")
     ] = "flag",
-    trusted: Annotated[str | None, typer.Option(help="The trusted model, for --outside fallback.")] = None,
+    trusted: Annotated[
+        str | None, typer.Option(help="The trusted model, for --outside fallback and direct models.")
+    ] = None,
 ) -> None:
     """Predict next states, with bounds, cell and domain membership of each row."""
     if out.suffix.lower() != ".csv":
         raise ValueError(f"`{out}` must end in .csv; got '{out.suffix}'. Predictions are written as CSV.")
     if out.exists():
         raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
-    learned = load(_model_file(model))
+    known = load_trusted(trusted) if trusted else None
+    learned = load(_model_file(model), trusted=known)
     rows = read_probes(data, learned.schema, name="data")
     prediction = learned.predict(
         rows.states,
         rows.controls,
         details=True,
         outside=outside,
-        trusted=load_trusted(trusted) if trusted else None,
+        trusted=known,
     )
     with _writing(out):
         write_text(out, _prediction_csv(prediction, learned))
@@ -250,9 +253,7 @@ def certify_command(
     for path in () if out is None else (out, out.with_suffix(".html")):
         if path.exists():
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
-    learned = load(_model_file(model))
-    if not isinstance(learned, ConstrainedModel):
-        raise ValueError(f"`{model}` must be a constrained model; this one has no tether to certify.")
+    learned = _constrained(model, "tether to certify")
     certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
@@ -273,13 +274,16 @@ def attack_command(
     trusted: TrustedSpec,
     evaluations: Annotated[int, typer.Option(help="Inputs to try.")] = 1_000_000,
     seed: int = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; by default all cores where that takes less time.")
+    ] = None,
 ) -> None:
     """Search for a counter-example to a model's certificate."""
-    learned = load(_model_file(model))
-    if not isinstance(learned, ConstrainedModel):
-        raise ValueError(f"`{model}` must be a constrained model; this one has no certificate to attack.")
+    learned = _constrained(model, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
-        found = attack(learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress)
+        found = attack(
+            learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
+        )
     unit = learned.schema.unit(found.output)
     console.print(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
@@ -298,7 +302,7 @@ def attack_command(
 @app.command()
 def info(model: ModelPath) -> None:
     """What a model file holds."""
-    learned = load(_model_file(model))
+    learned = peek(_model_file(model))
     schema, record = learned.schema, learned.record
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     rows: dict[str, Any] = {
@@ -313,6 +317,14 @@ def info(model: ModelPath) -> None:
             "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
             "evidence": learned.bounds.evidence,
             "coverage radius": f"{learned.cells.radii.max():.4g} (scaled) at most",
+        }
+    elif isinstance(learned, DirectModel):
+        rows |= {
+            "tether": "direct: the trusted model at run time, and a network within the half-width of it",
+            "half-width": ", ".join(
+                f"{_with_unit(learned, name)} {width:.4g}"
+                for name, width in zip(schema.outputs, learned.half_width, strict=True)
+            ),
         }
     named = {
         "steps": "steps",
@@ -418,6 +430,18 @@ def _model_file(path: Path) -> Path:
     if (path / "checkpoints").is_dir():
         raise ValueError(f"`{path}` must be a finished run; this one is not. Continue it with `--resume`.")
     return path / "model.safetensors"
+
+
+def _constrained(path: Path, missing: str) -> ConstrainedModel:
+    learned = peek(_model_file(path))
+    if isinstance(learned, DirectModel):
+        raise ValueError(
+            f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
+            "model by construction: see `tether info`."
+        )
+    if not isinstance(learned, ConstrainedModel):
+        raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
+    return learned
 
 
 def _with_unit(model: LearnedModel, name: str) -> str:

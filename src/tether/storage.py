@@ -17,8 +17,9 @@ from tether.bounds import AffineBounds, Bounds, IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, DirectModel, Frame, LearnedModel, UnconstrainedModel, mlp
 from tether.data import Scaling, Schema
-from tether.errors import StorageError
+from tether.errors import StorageError, TrustedModelError
 from tether.remainders import Expansion, Remainder
+from tether.trusted import Function, TrustedModel, as_trusted
 
 FORMAT = "tether-model"
 FORMAT_VERSION = 1
@@ -31,10 +32,6 @@ _REMAINDER_ARRAYS = ("radii", "slopes", "offset")
 def save(model: LearnedModel, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
     path = Path(path)
-    if isinstance(model, DirectModel):
-        raise TypeError(
-            "a direct model must keep its trusted model, which a file cannot hold; save its network instead."
-        )
     frame = model.frame
     tensors = {f"network.{name}": value for name, value in model.network.state_dict().items()}
     arrays = {
@@ -62,30 +59,74 @@ def save(model: LearnedModel, path: str | Path) -> None:
             "beta": model.bounds.beta,
             "blend": model.bounds.blend if isinstance(model.bounds, AffineBounds) else 0,
         }
+    elif isinstance(model, DirectModel):
+        arrays |= _direct_arrays(model)
+        metadata["kind"] = "direct"
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)
     write_tensors(path, tensors, metadata)
 
 
-def load(path: str | Path, *, network: nn.Module | None = None) -> LearnedModel:
+def load(
+    path: str | Path,
+    *,
+    network: nn.Module | None = None,
+    trusted: TrustedModel | Function | None = None,
+) -> LearnedModel:
     """Reads a model written by :func:`save`.
 
     Args:
         path: the file.
         network: a module of the saved architecture; only needed where that was not built by
             :func:`tether.mlp`.
+        trusted: the trusted model, for a direct model, which calls it at run time; others do without.
     """
     path = Path(path)
+    tensors, metadata = _read(path)
+    if metadata.get("kind") != "direct":
+        return _assemble(path, tensors, metadata, network, None)
+    if trusted is None:
+        raise StorageError(
+            f"`{path}` must be loaded with its trusted model, which a direct model calls at run time; got "
+            "none. Pass `trusted=M` (command line: `--trusted`)."
+        )
+    model = _assemble(path, tensors, metadata, network, as_trusted(trusted))
+    _check_answers(path, model, tensors)
+    return model
+
+
+def peek(path: str | Path) -> LearnedModel:
+    """Reads a model to look at; a direct one without its trusted model, so that it cannot predict."""
+    path = Path(path)
+    tensors, metadata = _read(path)
+    return _assemble(path, tensors, metadata, None, TrustedModel(_absent))
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, metadata = read_tensors(path)
     _check_format(path, metadata)
     if metadata.pop("digest", None) != _digest(tensors, metadata):
         raise StorageError(
             f"`{path}` must match its own digest; its contents were changed. Get a fresh copy."
         )
+    return tensors, metadata
+
+
+def _assemble(
+    path: Path,
+    tensors: dict[str, Tensor],
+    metadata: dict[str, Any],
+    network: nn.Module | None,
+    trusted: TrustedModel | None,
+) -> LearnedModel:
     try:
-        return _build(tensors, metadata, network)
+        return _build(tensors, metadata, network, trusted)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(f"`{path}` must be a complete Tether model; {error}.") from None
+
+
+def _absent(states: np.ndarray, controls: np.ndarray) -> np.ndarray:
+    raise ValueError("the model was read without its trusted model. Use `tether.load(path, trusted=M)`.")
 
 
 def network_spec(network: nn.Module) -> dict[str, Any]:
@@ -115,6 +156,56 @@ def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
     return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
 
 
+def _direct_arrays(model: DirectModel) -> dict[str, np.ndarray]:
+    """The half-width, and M's answers at points that do not depend on the data, to recognise M by."""
+    inputs = _landmarks(model.frame)
+    answered: list[int] = []
+    answers: list[np.ndarray] = []
+    # One by one, because M may have no answer a scale away from the data, at a negative speed for example.
+    for row in range(len(inputs)):
+        try:
+            answers.append(_answers(model.trusted, inputs[row : row + 1], model.schema))
+        except TrustedModelError:
+            continue
+        answered.append(row)
+    if not answered:
+        raise StorageError("`trusted` must answer at the centre of the inputs or near it; it does nowhere.")
+    return {
+        "direct.half_width": model.half_width,
+        "direct.inputs": inputs[answered],
+        "direct.answers": np.concatenate(answers),
+    }
+
+
+def _landmarks(frame: Frame) -> np.ndarray:
+    """(1 + 2 D, D) the centre of the inputs, and one scale up and down each of them."""
+    center, steps = frame.inputs.center, np.diag(frame.inputs.scale)
+    inputs = np.concatenate([center[None], center + steps, center - steps])
+    dx = len(frame.schema.states)
+    return frame.schema.wrap_inputs(inputs[:, :dx], inputs[:, dx:])
+
+
+def _answers(trusted: TrustedModel, inputs: np.ndarray, schema: Schema) -> np.ndarray:
+    dx = len(schema.states)
+    return trusted(inputs[:, :dx], inputs[:, dx:], schema)
+
+
+def _check_answers(path: Path, model: LearnedModel, tensors: dict[str, Tensor]) -> None:
+    """Refuses another trusted model than the one the file was saved with."""
+    assert isinstance(model, DirectModel)
+    inputs, before = tensors["direct.inputs"].numpy(), tensors["direct.answers"].numpy()
+    now = _answers(model.trusted, inputs, model.schema)
+    gap = model.schema.distance(now, before)
+    # Another machine's sine may differ in the last place, a model worth the name by more.
+    tolerance = 1e-9 * (np.abs(before).max(axis=0) + model.frame.outputs.scale)
+    if not (gap <= tolerance).all():
+        row, output = np.unravel_index(int(np.argmax(gap / tolerance)), gap.shape)
+        raise StorageError(
+            f"`trusted` must be the model `{path}` was saved with; at input {inputs[row].tolist()} output "
+            f"'{model.schema.outputs[output]}' differs by {gap[row, output]:.6g}. Pass that model."
+        )
+
+
 def _check_format(path: Path, metadata: dict[str, Any]) -> None:
     if metadata.get("format") != FORMAT:
         raise StorageError(
@@ -142,7 +233,12 @@ def _digest(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Module | None) -> LearnedModel:
+def _build(
+    tensors: dict[str, Tensor],
+    metadata: dict[str, Any],
+    network: nn.Module | None,
+    trusted: TrustedModel | None,
+) -> LearnedModel:
     def array(name: str) -> np.ndarray:
         return tensors[name].numpy()
 
@@ -159,6 +255,9 @@ def _build(tensors: dict[str, Tensor], metadata: dict[str, Any], network: nn.Mod
     model: LearnedModel
     if metadata["kind"] == "unconstrained":
         model = UnconstrainedModel(network, frame)
+    elif metadata["kind"] == "direct":
+        assert trusted is not None
+        model = DirectModel(network, frame, trusted, array("direct.half_width"))
     else:
         cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
         bounds = _bounds(metadata, {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()})

@@ -55,6 +55,8 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
     if all(d.held_out for d in deltas):
         columns["99 % of held-out D"] = [number(d.held_out[1]) for d in deltas if d.held_out]
         columns["median of held-out D"] = [number(d.held_out[0]) for d in deltas if d.held_out]
+    if any(d.single is not None for d in deltas):
+        columns["float32"] = [number(d.single) for d in deltas]
     if all(d.lemma is not None for d in deltas):
         columns["Lemma 4"] = [number(d.lemma) for d in deltas]
     rows = tuple(zip(*columns.values(), strict=True))
