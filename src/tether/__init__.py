@@ -22,6 +22,7 @@ from tether.rollout import rollout
 from tether.storage import load, save
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
+from tether.verification import Verification, verify
 
 __version__ = version("tether")
 
@@ -44,6 +45,7 @@ __all__ = [
     "Transitions",
     "TrustedModel",
     "TrustedModelError",
+    "Verification",
     "attack",
     "certify",
     "console_reporter",
@@ -57,4 +59,5 @@ __all__ = [
     "read_transitions",
     "rollout",
     "save",
+    "verify",
 ]

@@ -1,6 +1,6 @@
 """The command line: one verb per stage.
 
-Exit codes: 0 done (for ``certify``: and certified), 1 ran but not certified, 2 bad input.
+Exit codes: 0 done (for ``certify`` and ``verify``: and certified), 1 ran but not certified, 2 bad input.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from tether.runs import Comparison, RunFolder, compare, fit_methods, study_colum
 from tether.storage import load
 from tether.studies.demo import demo_config, run_demo
 from tether.training import TrainingConfig
+from tether.verification import verify
 
 app = typer.Typer(
     add_completion=False,
@@ -236,6 +237,29 @@ def certify_command(
     if not certificate.certified:
         console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
+
+
+@app.command(name="verify")
+def verify_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="A certificate.json that must say the same; by default that of the run."),
+    ] = None,
+) -> None:
+    """Establish a model's claim again from its file and the trusted model alone."""
+    path = _model_file(model)
+    with console_reporter(console)("Verify") as progress:
+        result = verify(path, load_trusted(trusted), certificate, progress)
+    for name, (largest, median) in result.deltas.items():
+        console.print(f"{name}: delta at most {largest:.6g}, median {median:.6g}", highlight=False)
+    for line in (result.statement, *result.notes):
+        console.print(line, highlight=False)
+    if not result.verified:
+        console.print(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
+        raise typer.Exit(1)
+    console.print(f"verified: {result.cells} cells, evidence `{result.evidence}`.", style="bold")
 
 
 @app.command(name="attack")
