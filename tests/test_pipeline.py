@@ -164,7 +164,8 @@ def test_settings_are_checked():
     with pytest.raises(TypeError, match="`config` must come alone; got seed besides"):
         tether.fit(transitions, trusted=parked_car.unicycle, config=SMALL, seed=3)
     with pytest.raises(
-        ValueError, match="`evidence` must be one of 'sampled', 'statistical', 'lipschitz', 'proved'; got 'hoped'"
+        ValueError,
+        match="`evidence` must be one of 'sampled', 'statistical', 'lipschitz', 'proved'; got 'hoped'",
     ):
         tether.fit(transitions, trusted=parked_car.unicycle, evidence="hoped")
     with pytest.raises(

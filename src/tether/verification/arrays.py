@@ -43,6 +43,7 @@ _COMPARISON: dict[str, Callable[[Any, Any], bool]] = {
 }
 _REDUCED = ("add", "multiply", "minimum", "maximum")
 
+
 def _method(name: str) -> Callable[[Number], Number]:
     return lambda number: numbers.unary(name, number)
 

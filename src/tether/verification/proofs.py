@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
@@ -26,8 +26,10 @@ from tether.verification.claim import ROUNDOFF, Claim
 from tether.verification.numbers import PRECISION, Number, Span, UnboundedError
 
 _ONE: Span = (arb(1),) * 2
-_EFFORTS = ((1, 1), (2, 1), (4, 1), (1, 8), (2, 32))
+_EFFORTS = ((1, 1), (2, 1), (4, 1), (1, 8), (2, 16))
 """Shells per stated shell and pieces per box, tried in turn."""
+_WORTH_EFFORT = 2.0
+"""How much more than stated may be needed for finer shells and pieces to be tried: they gain no more."""
 _INTERVAL_SHELLS = 4
 _M_ROUNDINGS = 32
 """What M's own float64 evaluation may be off by, in roundings of the numbers it returns: an assumption that
@@ -57,15 +59,31 @@ class Task:
         with precision():
             region = _Region(self, cell)
             check = _affine_shortfall if self.claim.kind == "affine" else _interval_shortfall
-            reason = None
+            reason = ""
             for shells, pieces in _EFFORTS:
                 try:
-                    reason = check(region, shells, pieces)
+                    missing = check(region, shells, pieces)
                 except UnboundedError as error:
-                    reason = f"the trusted model has {error}"
-                if reason is None:
+                    missing = _Shortfall(f"the trusted model has {error}", 1.0)
+                if missing is None:
                     return None
+                reason = missing.reason
+                if not missing.ratio <= _WORTH_EFFORT:
+                    break
             return f"cell {cell}: {reason}"
+
+
+class _Shortfall(NamedTuple):
+    """What could not be shown, in words, and how many times the stated number would be needed."""
+
+    reason: str
+    ratio: float
+
+
+def _too_small(output: str, what: str, stated: Any, needed: Any) -> _Shortfall:
+    have, want = float(stated), float(needed.upper())
+    ratio = want / have if have > 0 else np.inf
+    return _Shortfall(f"output '{output}': {what} is {have:.6g}, not the {want:.6g} needed", ratio)
 
 
 class _Region:
@@ -226,7 +244,7 @@ def _means(radii: list[Any], deviations: list[list[Any]]) -> list[list[Any]]:
     return means
 
 
-def _affine_shortfall(region: _Region, shells: int, pieces: int) -> str | None:
+def _affine_shortfall(region: _Region, shells: int, pieces: int) -> _Shortfall | None:
     """For every stated shell: slope times distance plus offset must be at least |M - A|.
 
     A blend of cells needs no more: it is an average of A's, and the distance from M to an average is at
@@ -245,20 +263,17 @@ def _affine_shortfall(region: _Region, shells: int, pieces: int) -> str | None:
         name = claim.schema.outputs[output]
         offset = arb(float(claim.bounds("offset")[cell, output]))
         if not gap <= offset:
-            return f"output '{name}': the offset is {float(offset):.6g}, not the {float(gap.upper()):.6g} needed"
+            return _too_small(name, "the offset", offset, gap)._replace(ratio=np.inf)
         for shell, radius in enumerate(stated):
             slope = arb(float(claim.bounds("slopes")[cell, shell, output]))
             missing = (means[shell][output] - slope).max(arb(0)) * radius
             # What a slope lacks by roundings may be made up for by the offset.
             if not gap + missing <= offset:
-                return (
-                    f"output '{name}': the slope of shell {shell} is {float(slope):.6g}, not the "
-                    f"{float(means[shell][output].upper()):.6g} needed"
-                )
+                return _too_small(name, f"the slope of shell {shell}", slope, means[shell][output])
     return None
 
 
-def _interval_shortfall(region: _Region, shells: int, pieces: int) -> str | None:
+def _interval_shortfall(region: _Region, shells: int, pieces: int) -> _Shortfall | None:
     """Whatever is between `lower` and `upper` must be within delta of whatever M can be."""
     claim, cell = region.claim, region.cell
     reach = arb(float(claim.reach[cell]))
@@ -273,7 +288,8 @@ def _interval_shortfall(region: _Region, shells: int, pieces: int) -> str | None
         turns, change = region.turns(output, value.span, center), means[output] * reach
         gap = max_gap(value.span, turns, center)
         if not gap <= 1e-9 * (abs(center) + abs(upper - lower) + float(change.abs_upper())) + 1e-300:
-            return f"output '{name}': M at the memory is off the stated center by {float(gap.upper()):.6g}"
+            reason = f"output '{name}': M at the memory is off the stated center by {float(gap.upper()):.6g}"
+            return _Shortfall(reason, np.inf)
         # Both hold M, so that their overlap does.
         least = (-_largest(-row[output].span[0] for row in rows)).max(value.span[0] - change) + turns
         greatest = _largest(row[output].span[1] for row in rows).min(value.span[1] + change) + turns
@@ -281,8 +297,7 @@ def _interval_shortfall(region: _Region, shells: int, pieces: int) -> str | None
         own = 2 * ROUNDOFF * least.abs_upper().max(greatest.abs_upper())
         needed = (arb(float(upper)) - least).max(greatest - arb(float(lower))) + arb(rounding[output]) + own
         if not needed <= arb(float(claim.bounds("delta")[cell, output])):
-            stated = float(claim.bounds("delta")[cell, output])
-            return f"output '{name}': delta is {stated:.6g}, not the {float(needed.upper()):.6g} needed"
+            return _too_small(name, "delta", claim.bounds("delta")[cell, output], needed)
     return None
 
 

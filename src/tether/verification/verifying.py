@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -126,16 +128,16 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
     from tether.verification.proofs import Task
 
     if claim.evidence == "proved":
-        reasons = _shortfalls(Task(claim, trusted.function), progress)
+        with closing(_shortfalls(Task(claim, trusted.function), progress)) as reasons:
+            reason = next((reason for reason in reasons if reason is not None), None)
         how = "in ball arithmetic on the trusted model's own code"
     elif claim.evidence == "lipschitz":
-        reasons = iter([constants_shortfall(claim, trusted)])
+        reason = constants_shortfall(claim, trusted)
         how = "from the constants given for the trusted model, if those hold"
     else:
         raise CertificateError(f"not verified: evidence {claim.evidence!r} is not a level that is known.")
-    for reason in reasons:
-        if reason is not None:
-            raise CertificateError(f"not verified: {reason}.")
+    if reason is not None:
+        raise CertificateError(f"not verified: {reason}.")
     return f"Delta was shown again for each of {len(claim)} cells, {how}."
 
 
@@ -153,7 +155,7 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
     )
 
 
-def _shortfalls(task: Any, progress: Report | None) -> Iterator[str | None]:
+def _shortfalls(task: Any, progress: Report | None) -> Generator[str | None]:
     """What cannot be shown of each cell; over all cores where that takes long."""
     total, done, start = len(task.claim), 0, time.monotonic()
     cells = iter(range(total))
@@ -174,15 +176,18 @@ def _shortfalls(task: Any, progress: Report | None) -> Iterator[str | None]:
             progress(done, total)
 
 
-def _in_processes(task: Any, batches: list[list[int]]) -> Iterator[list[str | None]]:
+def _in_processes(task: Any, batches: list[list[int]]) -> Generator[list[str | None]]:
     """Batch by batch, in order; in this process where the trusted model cannot be sent to another."""
     finished = 0
     if len(batches) > 1:
         try:
             calls = (joblib.delayed(_check_batch)(task, batch) for batch in batches)
-            for reasons in joblib.Parallel(n_jobs=-1, return_as="generator")(calls):
-                finished += 1
-                yield reasons
+            results = joblib.Parallel(n_jobs=-1, return_as="generator")(calls)
+            with warnings.catch_warnings(), closing(results):
+                warnings.simplefilter("ignore")  # a cell that fails ends the search, which joblib remarks on
+                for reasons in results:
+                    finished += 1
+                    yield reasons
         except Exception:
             if finished == len(batches):
                 raise

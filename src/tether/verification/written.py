@@ -50,7 +50,11 @@ def _pairs(content: dict[str, Any], claim: Claim) -> Any:
         yield "trusted_source_sha256", content["trusted_source_sha256"], claim.trusted_digest
     yield "domain.radius", content["domain"]["radius"], _ends(claim.cells("radii"))
     limits = zip(claim.cells("box_lower").tolist(), claim.cells("box_upper").tolist(), strict=True)
-    yield "domain.box", content["domain"]["box"], dict(zip(claim.schema.inputs, map(list, limits), strict=True))
+    yield (
+        "domain.box",
+        content["domain"]["box"],
+        dict(zip(claim.schema.inputs, map(list, limits), strict=True)),
+    )
     yield "deltas", [entry["name"] for entry in content["deltas"]], list(claim.schema.outputs)
     for output, entry in enumerate(content["deltas"]):
         yield from _output_pairs(entry, claim, output)
@@ -67,7 +71,11 @@ def _output_pairs(entry: dict[str, Any], claim: Claim, output: int) -> Any:
     lemma = claim.arrays.get("bounds.lemma")
     yield f"deltas['{name}'].lemma", entry.get("lemma"), None if lemma is None else float(lemma[output])
     worst = entry.get("worst_cells", [])
-    yield f"deltas['{name}'].worst_cells", [float(delta[k]) for k in worst], np.sort(delta)[::-1][: len(worst)].tolist()
+    yield (
+        f"deltas['{name}'].worst_cells",
+        [float(delta[k]) for k in worst],
+        np.sort(delta)[::-1][: len(worst)].tolist(),
+    )
 
 
 def _ends(values: np.ndarray) -> list[float]:
