@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tether.verification import numbers
-from tether.verification.numbers import Number, UnboundedError, as_number
+from tether.verification.numbers import Number, as_number
+from tether.verification.spans import UNARY, UnboundedError
 
 _SCALAR: dict[str, Callable[..., Any]] = {
     "add": lambda one, two: as_number(one) + two,
@@ -32,7 +33,7 @@ _SCALAR: dict[str, Callable[..., Any]] = {
     "clip": lambda one, low, high: numbers.minimum(numbers.maximum(one, low), high),
     "arctan2": numbers.angle,
     "hypot": lambda one, two: numbers.length([one, two]),
-} | {name: partial(numbers.unary, name) for name in numbers.UNARY}
+} | {name: partial(numbers.unary, name) for name in UNARY}
 _COMPARISON: dict[str, Callable[[Any, Any], bool]] = {
     "less": lambda one, two: as_number(one) < two,
     "less_equal": lambda one, two: as_number(one) <= two,
@@ -49,7 +50,7 @@ def _method(name: str) -> Callable[[Number], Number]:
 
 
 # Where an array has become a plain one of objects, NumPy looks for methods of these names.
-for _name in numbers.UNARY:
+for _name in UNARY:
     setattr(Number, _name, _method(_name))
 setattr(Number, "arctan2", numbers.angle)  # noqa: B010
 setattr(Number, "hypot", lambda one, two: numbers.length([one, two]))  # noqa: B010
@@ -148,7 +149,8 @@ def evaluate(function: Callable[..., Any], boxes: list[list[Number]], states: in
     except UnboundedError:
         raise
     except (Exception, SystemExit) as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = [frame for frame in frames if "numpy" not in Path(frame.filename).parts][-1]
         raise UnboundedError(
             f"{type(error).__name__}: {error} at {Path(frame.filename).name}:{frame.lineno}"
         ) from error

@@ -167,8 +167,9 @@ def _build(tensors: dict[str, Any], metadata: dict[str, Any]) -> Claim:
     for name, tensor in tensors.items():
         if name.startswith(("cells.", "bounds.")) and tensor["dtype"] == "F64":
             arrays[name] = np.frombuffer(tensor["data"], dtype="<f8").reshape(tensor["shape"])
-    fields = metadata["schema"].items()
-    schema = Schema(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields})
+    fields: dict[str, Any] = metadata["schema"]
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    schema = Schema(**fields)
     if metadata["target"] not in ("next_state", "increment"):
         raise ValueError(f"its target is {metadata['target']!r}")
     return Claim(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from flint import arb  # pyright: ignore[reportAttributeAccessIssue]
+from flint import arb
 
 from tether.data import Array
 from tether.errors import CertificateError
@@ -44,8 +44,8 @@ def _per_output(claim: Claim, name: str, given: Any) -> Array:
 def _rates(claim: Claim, trusted: TrustedModel) -> list[Any]:
     """Per output, how much M's target can change per unit of scaled distance.
 
-    With a constant for each input, ``sum_d L_d scale_d |z_d|`` is at most the length of ``L scale`` times that
-    of z; with one for the Euclidean length, that length is at most the largest scale times that of z.
+    With a constant for each input, ``sum_d L_d scale_d |z_d|`` is at most the length of ``L scale`` times
+    that of z; with one for the Euclidean length, that length is at most the largest scale times that of z.
     """
     increments = claim.target == "increment"
     if increments and trusted.increment_lipschitz is not None:
@@ -110,7 +110,8 @@ def _near(claim: Claim, output: int, value: float, center: Any) -> Any:
 
 
 def _too_small(cell: int, name: str, what: str, stated: Any, needed: Any) -> str:
-    return f"cell {cell}: output '{name}': {what} is {float(stated):.6g}, not the {float(needed.upper()):.6g} needed"
+    numbers = f"{what} is {float(stated):.6g}, not the {float(needed.upper()):.6g} needed"
+    return f"cell {cell}: output '{name}': {numbers}"
 
 
 def _given_jacobian(claim: Claim, trusted: TrustedModel) -> Array:

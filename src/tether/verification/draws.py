@@ -139,7 +139,7 @@ def _of_cells(
 
 
 def _blend(claim: Claim, squared: Array, count: int) -> tuple[NDArray[np.int64], Array]:
-    """The nearest cells (N, B) and their weights, which fall to zero at rims and at the first one left out."""
+    """The nearest cells (N, B) and their weights, zero at rims and at the first one left out."""
     cell = np.argsort(squared, axis=1, kind="stable")[:, : count + 1]
     near = np.take_along_axis(squared, cell, axis=1)
     cell, last, span = cell[:, :count], near[:, -1:], near[:, -1:] - near[:, :1]

@@ -3,8 +3,9 @@
 Along the straight way from a cell's centre c to an input s, ``M(s) - M(c) - J (s - c)`` is the integral of
 the derivative's deviation from J, times ``s - c``. Ball and box are convex, so that the way stays inside
 both. Write D(x) for a bound on the deviation's length (scaled) over inputs within x of c; it grows with x.
-Then ``|M(s) - A(s)| <= |M(c) - A(c)| + (1/ρ ∫_0^ρ D) ρ`` at distance ρ; and the mean of a growing D is largest
-at the rim. The integral is at most the sum over any shells of D at their outer radius times their width.
+Then ``|M(s) - A(s)| <= |M(c) - A(c)| + (1/ρ ∫_0^ρ D) ρ`` at distance ρ; and the mean of a growing D is
+largest at the rim. The integral is at most the sum over any shells of D at their outer radius times their
+width.
 
 Where the sum over the stated shells is not enough, shells are made finer, and then boxes are cut into
 pieces, those beyond the ball left out. What still cannot be shown is refused.
@@ -18,14 +19,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import arb, ctx  # pyright: ignore[reportAttributeAccessIssue]
+from flint import arb, ctx
 
 from tether.data import Array
 from tether.verification.arrays import evaluate
 from tether.verification.claim import ROUNDOFF, Claim
-from tether.verification.numbers import PRECISION, Number, Span, UnboundedError
+from tether.verification.numbers import Number
+from tether.verification.spans import PRECISION, Span, UnboundedError
 
-_ONE: Span = (arb(1),) * 2
+_ONE: Span = (arb(1), arb(1))
 _EFFORTS = ((1, 1), (2, 1), (4, 1), (1, 8), (2, 16))
 """Shells per stated shell and pieces per box, tried in turn."""
 _WORTH_EFFORT = 2.0
@@ -117,6 +119,9 @@ class _Region:
         seeded = [[Number(span, {d: _ONE}) for d, span in enumerate(box)] for box in boxes]
         schema = self.claim.schema
         rows = evaluate(self.function, seeded, len(schema.states))
+        shape = {len(row) for row in rows}
+        if len(rows) != len(boxes) or shape != {len(schema.outputs)}:
+            raise UnboundedError(f"{len(rows)} rows of {shape} outputs for {len(boxes)} boxes")
         if self.claim.target != "increment":
             return rows
         return [
@@ -187,10 +192,7 @@ class _Region:
         squared = arb(0)
         for d, (slope, scale) in enumerate(zip(slopes, self.scale, strict=True)):
             part = output.gradient.get(d)
-            if part is None:
-                gap = slope
-            else:
-                gap = (part[1] - slope).max(slope - part[0])
+            gap = slope if part is None else (part[1] - slope).max(slope - part[0])
             gap = gap * scale
             squared += gap * gap
         return squared.sqrt()
@@ -311,9 +313,9 @@ def affine_rounding(claim: Claim, cell: int) -> Array:
     """(P,) roundings that an offset must cover: of A, of the limits and delta, of the base, and of M.
 
     A(s) takes D differences, D products and a sum of D + 1 numbers; the limits and the base one sum each;
-    delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width, 4 u of
-    the remainder and one of the base; M may be off by 32 u of what it returns, and twice that of its
-    turns, of which unwrapping an angle passes through a few.
+    delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width,
+    4 u of the remainder and one of the base; M may be off by 32 u of what it returns (2 u of its distance
+    from A), and twice that of its turns, of which unwrapping an angle passes through a few.
     """
     scale, inputs = claim.cells("scale"), len(claim.schema.inputs)
     radius = claim.bounds("radii")[cell, -1]

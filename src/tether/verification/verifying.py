@@ -113,8 +113,8 @@ def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
     if not (excess <= 0).all():
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         raise CertificateError(
-            f"not verified: cell {cell}, output '{claim.schema.outputs[output]}': the trusted model at the memory "
-            f"differs from what the file says by {off[cell, output]:.6g}."
+            f"not verified: cell {cell}, output '{claim.schema.outputs[output]}': the trusted model at the "
+            f"memory differs from what the file says by {off[cell, output]:.6g}."
         )
 
 
@@ -146,8 +146,8 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
     assert claim.epsilon is not None
     if refuted(draws, claim.epsilon):
         raise CertificateError(
-            f"not verified: at most a share {claim.epsilon:g} of inputs may exceed delta; of {draws.count} fresh "
-            f"draws {draws.exceeded} did."
+            f"not verified: at most a share {claim.epsilon:g} of inputs may exceed delta; of {draws.count} "
+            f"fresh draws {draws.exceeded} did."
         )
     return (
         f"Not refuted: of {draws.count} fresh draws {draws.exceeded} exceeded delta, which is credible if at "
@@ -182,7 +182,7 @@ def _in_processes(task: Any, batches: list[list[int]]) -> Generator[list[str | N
     if len(batches) > 1:
         try:
             calls = (joblib.delayed(_check_batch)(task, batch) for batch in batches)
-            results = joblib.Parallel(n_jobs=-1, return_as="generator")(calls)
+            results: Any = joblib.Parallel(n_jobs=-1, return_as="generator")(calls)
             with warnings.catch_warnings(), closing(results):
                 warnings.simplefilter("ignore")  # a cell that fails ends the search, which joblib remarks on
                 for reasons in results:
