@@ -150,7 +150,9 @@ def evaluate(function: Callable[..., Any], boxes: list[list[Number]], states: in
         raise
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        frame = [frame for frame in frames if "numpy" not in Path(frame.filename).parts][-1]
+        # NumPy comes back here for every operation: the line that matters is the last one of the user's.
+        outer = [f for f in frames if "numpy" not in Path(f.filename).parts and f.filename != __file__]
+        frame = (outer or frames)[-1]
         raise UnboundedError(
             f"{type(error).__name__}: {error} at {Path(frame.filename).name}:{frame.lineno}"
         ) from error
