@@ -23,6 +23,7 @@ from tether.single import SinglePrecisionModel, single_precision
 from tether.storage import load, save
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
+from tether.verification import Verification, verify
 
 __version__ = version("tether")
 
@@ -46,6 +47,7 @@ __all__ = [
     "Transitions",
     "TrustedModel",
     "TrustedModelError",
+    "Verification",
     "attack",
     "certify",
     "console_reporter",
@@ -60,4 +62,5 @@ __all__ = [
     "rollout",
     "save",
     "single_precision",
+    "verify",
 ]

@@ -1,6 +1,6 @@
 """The command line: one verb per stage.
 
-Exit codes: 0 done (for ``certify``: and certified), 1 ran but not certified, 2 bad input.
+Exit codes: 0 done (for ``certify`` and ``verify``: and certified), 1 ran but not certified, 2 bad input.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from tether.studies.registry import NAMES, find_study
 from tether.studies.runner import Plan, Task, open_folder, outcome_of, run_all, tasks_of
 from tether.studies.summary import certificates_grid, claim_lines, seeds_grid, study_command, write_summary
 from tether.training import TrainingConfig
+from tether.verification import verify
 
 app = typer.Typer(
     add_completion=False,
@@ -266,6 +267,29 @@ def certify_command(
     if not certificate.certified:
         console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
+
+
+@app.command(name="verify")
+def verify_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="A certificate.json that must say the same; by default that of the run."),
+    ] = None,
+) -> None:
+    """Establish a model's claim again from its file and the trusted model alone."""
+    path = _model_file(model)
+    with console_reporter(console)("Verify") as progress:
+        result = verify(path, load_trusted(trusted), certificate, progress)
+    for name, (largest, median) in result.deltas.items():
+        console.print(f"{name}: delta at most {largest:.6g}, median {median:.6g}", highlight=False)
+    for line in (result.statement, *result.notes):
+        console.print(line, highlight=False)
+    if not result.verified:
+        console.print(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
+        raise typer.Exit(1)
+    console.print(f"verified: {result.cells} cells, evidence `{result.evidence}`.", style="bold")
 
 
 @app.command(name="attack")

@@ -1,0 +1,199 @@
+"""`verify`: the claim of a model file, established again from the file and M alone."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from tether.errors import CertificateError
+from tether.progress import Report
+from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
+from tether.verification.claim import Claim, read_claim
+from tether.verification.draws import draw, refuted
+from tether.verification.evaluation import circular, values_at
+from tether.verification.written import check_certificate
+
+_WORTH_PROCESSES = 20.0
+"""Seconds of work left that are worth starting processes for."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was verified.
+
+    Attributes:
+        verified: whether the claim was established again; False only for `sampled` evidence, which claims
+            nothing that could be. Everything else that is not verified raises.
+        evidence: the level of the claim.
+        deltas: per output, its largest and median distance to M over cells, worked out from the file.
+        cells: how many cells the claim is about.
+        statement: what was shown, in a sentence.
+        notes: what could not be compared, in sentences.
+    """
+
+    verified: bool
+    evidence: str
+    deltas: dict[str, tuple[float, float]]
+    cells: int
+    statement: str
+    notes: tuple[str, ...]
+
+
+def verify(
+    path: str | Path,
+    trusted: TrustedModel | Function,
+    certificate: str | Path | None = None,
+    progress: Report | None = None,
+    *,
+    seed: int = 0,
+) -> Verification:
+    """Establishes the claim of a model file again, sharing no code with what built its bounds.
+
+    Args:
+        path: the model file, or the folder of a run.
+        trusted: M.
+        certificate: a ``certificate.json`` that must say the same; by default the one beside a run's model.
+        progress: told (cells or draws done, to do).
+        seed: of the draws that `statistical` evidence is tested with.
+
+    Raises:
+        CertificateError: something does not match or cannot be shown; the message names it.
+        StorageError: a file is not what it should be.
+    """
+    path, trusted = Path(path), as_trusted(trusted)
+    if path.is_dir():
+        path = path / "model.safetensors"
+    beside = path.with_name("certificate.json")
+    if certificate is None and path.name == "model.safetensors" and beside.is_file():
+        certificate = beside
+    claim = read_claim(path)
+    notes = _compare_sources(claim, trusted)
+    if certificate is None:
+        notes.append("No certificate was given to compare the model with.")
+    else:
+        check_certificate(Path(certificate), claim)
+    check_trusted(trusted, claim.centers, claim.schema)
+    _compare_centers(claim, trusted)
+    statement = _establish(claim, trusted, seed, progress)
+    maxima, medians = claim.delta.max(axis=0).tolist(), np.median(claim.delta, axis=0).tolist()
+    deltas = dict(zip(claim.schema.outputs, zip(maxima, medians, strict=True), strict=True))
+    verified = claim.evidence != "sampled"
+    return Verification(verified, claim.evidence, deltas, len(claim), statement, tuple(notes))
+
+
+def _compare_sources(claim: Claim, trusted: TrustedModel) -> list[str]:
+    if claim.trusted_digest is None or trusted.source_digest is None:
+        where = "the model file" if claim.trusted_digest is None else "the trusted model given"
+        return [f"The source of the trusted model was not compared: {where} has no digest of it."]
+    if claim.trusted_digest != trusted.source_digest:
+        raise CertificateError(
+            "not verified: the source of the trusted model given is not that of the one the model was fitted "
+            f"to (digest {trusted.source_digest[:16]}, recorded {claim.trusted_digest[:16]})."
+        )
+    return []
+
+
+def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
+    """Another M is recognised at the memories, whatever the claim rests on."""
+    stated = claim.bounds("center")
+    off = circular(claim, values_at(claim, trusted, claim.centers) - stated)
+    # Another machine's sine may differ in the last place; an increment is small beside what it is added to.
+    size = np.abs(stated) + np.abs(stated).max(axis=0) + claim.base + 1e-3 * claim.delta
+    excess = off - 1e-9 * size
+    if not (excess <= 0).all():
+        cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        raise CertificateError(
+            f"not verified: cell {cell}, output '{claim.schema.outputs[output]}': the trusted model at the "
+            f"memory differs from what the file says by {off[cell, output]:.6g}."
+        )
+
+
+def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:
+    if claim.evidence == "sampled":
+        return "Nothing to verify: evidence `sampled` is an estimate, not a claim."
+    if claim.evidence == "statistical":
+        return _test(claim, trusted, seed, progress)
+    # Only now, so that nobody waits for ball arithmetic who does not need it.
+    from tether.verification.constants import constants_shortfall
+    from tether.verification.proofs import Task
+
+    if claim.evidence == "proved":
+        with closing(_shortfalls(Task(claim, trusted.function), progress)) as reasons:
+            reason = next((reason for reason in reasons if reason is not None), None)
+        how = "in ball arithmetic on the trusted model's own code"
+    elif claim.evidence == "lipschitz":
+        reason = constants_shortfall(claim, trusted)
+        how = "from the constants given for the trusted model, if those hold"
+    else:
+        raise CertificateError(f"not verified: evidence {claim.evidence!r} is not a level that is known.")
+    if reason is not None:
+        raise CertificateError(f"not verified: {reason}.")
+    return f"Delta was shown again for each of {len(claim)} cells, {how}."
+
+
+def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:
+    draws = draw(claim, trusted, seed, progress)
+    assert claim.epsilon is not None
+    if refuted(draws, claim.epsilon):
+        raise CertificateError(
+            f"not verified: at most a share {claim.epsilon:g} of inputs may exceed delta; of {draws.count} "
+            f"fresh draws {draws.exceeded} did."
+        )
+    return (
+        f"Not refuted: of {draws.count} fresh draws {draws.exceeded} exceeded delta, which is credible if at "
+        f"most a share {claim.epsilon:g} of all do."
+    )
+
+
+def _shortfalls(task: Any, progress: Report | None) -> Generator[str | None]:
+    """What cannot be shown of each cell; over all cores where that takes long."""
+    total, done, start = len(task.claim), 0, time.monotonic()
+    cells = iter(range(total))
+    for cell in cells:
+        yield task.shortfall(cell)
+        done += 1
+        if progress is not None:
+            progress(done, total)
+        spent = time.monotonic() - start
+        if spent > 1 and spent / done * (total - done) > _WORTH_PROCESSES and (os.cpu_count() or 1) > 1:
+            break
+    size = max(1, min(16, (total - done) // (4 * (os.cpu_count() or 1))))
+    batches = list(iter(lambda: list(islice(cells, size)), []))
+    for reasons in _in_processes(task, batches):
+        yield from reasons
+        done += len(reasons)
+        if progress is not None:
+            progress(done, total)
+
+
+def _in_processes(task: Any, batches: list[list[int]]) -> Generator[list[str | None]]:
+    """Batch by batch, in order; in this process where the trusted model cannot be sent to another."""
+    finished = 0
+    if len(batches) > 1:
+        try:
+            calls = (joblib.delayed(_check_batch)(task, batch) for batch in batches)
+            results: Any = joblib.Parallel(n_jobs=-1, return_as="generator")(calls)
+            with warnings.catch_warnings(), closing(results):
+                warnings.simplefilter("ignore")  # a cell that fails ends the search, which joblib remarks on
+                for reasons in results:
+                    finished += 1
+                    yield reasons
+        except Exception:
+            if finished == len(batches):
+                raise
+    for batch in batches[finished:]:
+        yield _check_batch(task, batch)
+
+
+def _check_batch(task: Any, batch: list[int]) -> list[str | None]:
+    return [task.shortfall(cell) for cell in batch]

@@ -1,0 +1,588 @@
+"""`tether verify`: true claims are shown again, and every corrupted one is refused by verify or by attack."""
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+from test_affine_tethers import model_of, random_system
+
+import tether
+from tether import cli
+from tether.atomic import read_tensors, write_tensors
+from tether.attack import attack
+from tether.errors import CertificateError, StorageError
+from tether.pipeline import CONSTRAINED, TETHERED, FitConfig, build_tether, prepare, train_method
+from tether.storage import load, save
+from tether.studies import parked_car
+from tether.training import TrainingConfig
+from tether.trusted import TrustedModel
+from tether.verification.arrays import evaluate
+from tether.verification.draws import Draws, refuted
+from tether.verification.numbers import Number
+from tether.verification.proofs import precision
+from tether.verification.spans import UnboundedError
+
+
+def rewrite(path, change):
+    """Changes a model file and signs it anew, as a forger would: only the mathematics can tell."""
+    tensors, metadata = read_tensors(path)
+    arrays = {name: values.numpy().copy() for name, values in tensors.items()}
+    change(arrays, metadata)
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
+    metadata.pop("digest")
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        digest.update(f"{name}{tensors[name].dtype}{tuple(tensors[name].shape)}".encode())
+        digest.update(arrays[name].tobytes())
+    write_tensors(path, tensors, metadata | {"digest": digest.hexdigest()})
+
+
+def scaled(name, factor, cell=slice(None)):
+    def change(arrays, metadata):
+        arrays[f"bounds.{name}"][cell] *= factor
+
+    return change
+
+
+def shifted(name, share, cell=slice(None)):
+    def change(arrays, metadata):
+        values = arrays[f"bounds.{name}"]
+        values[cell] += share * np.abs(values).max()
+
+    return change
+
+
+def beyond(name, deltas):
+    """A limit moved by more than delta: not by a share of its size, which may leave the claim true."""
+
+    def change(arrays, metadata):
+        arrays[f"bounds.{name}"][1] += deltas * arrays["bounds.delta"][1]
+
+    return change
+
+
+def wider_domain(arrays, metadata):
+    arrays["cells.radii"] *= 1.3
+
+
+def wider_everywhere(arrays, metadata):
+    arrays["cells.radii"] *= 1.3
+    if "bounds.radii" in arrays:
+        arrays["bounds.radii"] *= 1.3
+
+
+def moved_memories(arrays, metadata):
+    arrays["cells.memories"] *= 1.01
+
+
+AFFINE = {
+    "slopes": scaled("slopes", 0.3),
+    "slopes of a cell": scaled("slopes", 0.3, cell=2),
+    "no slopes": scaled("slopes", 0.0),
+    "offset": scaled("offset", 0.0),
+    "half-width": scaled("half_width", -1.0),
+    "shells": scaled("radii", 0.5),
+    "wider shells": scaled("radii", 1.5),
+    "center": shifted("center", 1e-6, cell=1),
+    "jacobian": shifted("jacobian", 0.1, cell=1),
+    "domain": wider_domain,
+    "domain and shells": wider_everywhere,
+    "memories": moved_memories,
+}
+INTERVAL = {
+    "delta": scaled("delta", 0.3),
+    "delta of a cell": scaled("delta", 0.3, cell=2),
+    "upper": beyond("upper", 2.0),
+    "lower": beyond("lower", -2.0),
+    "center": shifted("center", 1e-6, cell=1),
+    "domain": wider_domain,
+    "memories": moved_memories,
+}
+
+
+def refusal(path, trusted):
+    """What `verify` says against a file, None if nothing."""
+    try:
+        result = tether.verify(path, trusted)
+    except CertificateError as error:
+        return str(error)
+    assert result.verified
+    return None
+
+
+def found_by_attack(path, trusted):
+    try:
+        return attack(load(path), trusted, evaluations=20_000).broken
+    except StorageError:
+        return True
+
+
+def check_system(seed, folder, every):
+    """Verifies a random system, then corrupts it in `every` ways; how many were refused, found, tried."""
+    function, inputs = random_system(seed)
+    refused = found = tried = 0
+    for kind, corruptions in (("affine", AFFINE), ("interval", INTERVAL)):
+        model, trusted = model_of(function, inputs, kind, seed)
+        path = folder / f"{kind}.safetensors"
+        save(model, path)
+        whole = path.read_bytes()
+        assert tether.verify(path, trusted).verified, (seed, kind)
+        names = list(corruptions)
+        for name in names if every else [names[seed % len(names)]]:
+            path.write_bytes(whole)
+            rewrite(path, corruptions[name])
+            reason = refusal(path, trusted)
+            assert reason is None or reason.startswith("not verified: "), reason
+            tried, refused = tried + 1, refused + (reason is not None)
+            found += reason is not None or found_by_attack(path, trusted)
+    return refused, found, tried
+
+
+def test_forty_random_systems(tmp_path):
+    refused, found, tried = np.sum([check_system(seed, tmp_path, every=False) for seed in range(42)], axis=0)
+    print(f"{refused} of {tried} corrupted claims refused, {found} refused or broken by attack")
+    assert found == tried == 84
+    assert refused >= 0.95 * tried
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_two_hundred_systems(tmp_path, seed):
+    refused, found, tried = check_system(seed, tmp_path, every=True)
+    print(f"{refused} of {tried} corrupted claims refused, {found} refused or broken by attack")
+    assert found == tried
+
+
+# --- the car
+
+
+@pytest.fixture(scope="module")
+def cars(tmp_path_factory):
+    """Files of a small car model, by bounds, evidence and whether cells are blended."""
+    transitions = parked_car.drive(episodes=20, steps=40)
+    probes = parked_car.parked(transitions, count=400)
+    folder = tmp_path_factory.mktemp("cars")
+
+    def file(kind, evidence, smooth=False):
+        path = folder / f"{kind}-{evidence}-{smooth}.safetensors"
+        if not path.exists():
+            config = FitConfig(
+                memories=40, bounds=kind, evidence=evidence, domain=parked_car.DOMAIN, hidden=(8,), smooth=smooth,
+                training=TrainingConfig(steps=20, evaluate_every=10),
+            )  # fmt: skip
+            problem = prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=config)
+            method = TETHERED if kind == "affine" else CONSTRAINED
+            save(train_method(problem, method, config, tether=build_tether(problem, config)).model, path)
+        return path
+
+    return file
+
+
+@pytest.fixture
+def car(cars, tmp_path):
+    def copy(*arguments, **options):
+        path = tmp_path / "car.safetensors"
+        path.write_bytes(cars(*arguments, **options).read_bytes())
+        return path
+
+    return copy
+
+
+@pytest.mark.parametrize("kind", ["affine", "interval"])
+@pytest.mark.parametrize("evidence", ["proved", "lipschitz", "statistical"])
+def test_the_car_is_verified(cars, kind, evidence):
+    if (kind, evidence) == ("affine", "lipschitz"):
+        pytest.skip("the unicycle has no constant for its Jacobian")
+    path, told = cars(kind, evidence), []
+    result = tether.verify(path, parked_car.TRUSTED, progress=lambda done, total: told.append((done, total)))
+    model = load(path)
+    assert result.verified and result.evidence == evidence and result.cells == len(model.cells)
+    assert [result.deltas[name][0] for name in model.schema.outputs] == model.bounds.delta.max(
+        axis=0
+    ).tolist()
+    assert not told or told[-1][0] == told[-1][1]
+    assert any("source of the trusted model was not compared" in note for note in result.notes)
+
+
+def test_an_angle_of_other_turns_is_the_same_angle(cars):
+    def turned(states, controls):
+        return parked_car.unicycle(states, controls) + np.array([0.0, 0.0, 2 * np.pi])
+
+    for kind in ("affine", "interval"):
+        with pytest.raises(CertificateError, match="output 'heading'"):
+            tether.verify(cars(kind, "proved"), lambda s, u: turned(s, u) + np.array([0.0, 0.0, 0.3]))
+    # The turn's own rounding, 2π in float64, is 2e-16 and within what offsets cover.
+    assert tether.verify(cars("interval", "proved"), turned).verified
+
+
+@pytest.mark.parametrize("evidence", ["proved", "statistical"])
+def test_blended_cells(cars, car, evidence):
+    assert load(cars("affine", evidence, smooth=True)).bounds.blend > 0
+    assert tether.verify(cars("affine", evidence, smooth=True), parked_car.TRUSTED).verified
+    path = car("affine", evidence, smooth=True)
+    rewrite(path, scaled("slopes", 0.2))
+    with pytest.raises(CertificateError, match="not verified"):
+        tether.verify(path, parked_car.TRUSTED)
+
+
+@pytest.mark.parametrize("kind", ["affine", "interval"])
+def test_corrupted_cars_are_refused(car, kind):
+    for name, change in (AFFINE if kind == "affine" else INTERVAL).items():
+        path = car(kind, "proved")
+        rewrite(path, change)
+        assert refusal(path, parked_car.TRUSTED) is not None, name
+
+
+@pytest.mark.parametrize("name", ["delta", "delta of a cell", "upper", "center"])
+def test_lipschitz_claims_follow_from_the_constants(car, name):
+    path = car("interval", "lipschitz")
+    rewrite(path, INTERVAL[name])
+    with pytest.raises(CertificateError, match=r"not verified: cell \d+"):
+        tether.verify(path, parked_car.TRUSTED)
+
+
+def test_smaller_constants_do_not_give_a_smaller_claim(car):
+    path = car("interval", "lipschitz")
+    known = replace(
+        parked_car.TRUSTED, increment_lipschitz=2 * np.asarray(parked_car.TRUSTED.increment_lipschitz)
+    )
+    with pytest.raises(CertificateError, match="delta is .* needed"):
+        tether.verify(path, known)
+    with pytest.raises(CertificateError, match="has no `lipschitz`"):
+        tether.verify(path, parked_car.unicycle)
+
+
+def test_curvature_constants(tmp_path):
+    from tether.bounds import Observations, bound_by_expansions
+    from tether.cells import Cells
+    from tether.constrained import ConstrainedModel, Frame, mlp
+    from tether.data import Scaling, make_schema
+
+    schema = replace(make_schema(["a", "b"], [], ["y"]), advances=(-1,))
+    memories = np.random.default_rng(0).uniform(-2, 2, (20, 2))
+    cells = Cells(memories, np.array([[0, 1]]), np.array([0.5, 2.0]), 0.3, -np.full(2, 9.0), np.full(2, 9.0))
+    trusted = TrustedModel(
+        lambda s, u: np.sin(s).sum(axis=1, keepdims=True),
+        jacobian=lambda s, u: np.cos(s)[:, None, :],
+        jacobian_lipschitz=1.0,
+    )
+    seen = Observations(cells.centers, np.zeros((20, 1)), np.full(2, np.nan))
+    bounds = bound_by_expansions(
+        cells, trusted, schema, "next_state", observations=seen, evidence="lipschitz"
+    )
+    frame = Frame(schema, "next_state", Scaling(np.zeros(2), np.ones(2)), Scaling(np.zeros(1), np.ones(1)))
+    path = tmp_path / "m.safetensors"
+    save(ConstrainedModel(mlp(2, 1, (4,)), frame, cells, bounds), path)
+    assert tether.verify(path, trusted).verified
+    for change in (AFFINE["slopes of a cell"], AFFINE["offset"], AFFINE["jacobian"]):
+        save(ConstrainedModel(mlp(2, 1, (4,)), frame, cells, bounds), path)
+        rewrite(path, change)
+        with pytest.raises(CertificateError, match="not verified: cell"):
+            tether.verify(path, trusted)
+
+
+@pytest.mark.parametrize("kind", ["affine", "interval"])
+def test_statistical_claims_are_tested(car, kind):
+    path = car(kind, "statistical")
+    rewrite(path, scaled("slopes" if kind == "affine" else "delta", 0.4))
+    with pytest.raises(CertificateError, match=r"of 40000 fresh draws \d+ did"):
+        tether.verify(path, parked_car.TRUSTED)
+
+
+def test_draws_that_refute():
+    assert not refuted(Draws(40_000, 40), 1e-3)
+    assert not refuted(Draws(40_000, 0), 1e-3)
+    assert refuted(Draws(40_000, 120), 1e-3)
+
+
+# --- hashes, evidence, another M
+
+
+def test_a_changed_file_is_refused(car):
+    path = car("affine", "proved")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CertificateError, match="the digest of .* is not that of its contents"):
+        tether.verify(path, parked_car.TRUSTED)
+
+
+def test_a_stronger_word_for_the_evidence_is_refused(car):
+    """A claim that was sampled and is called proved."""
+    for kind in ("affine", "interval"):
+        path = car(kind, "sampled")
+        rewrite(path, lambda arrays, metadata: metadata.update(evidence="proved"))
+        with pytest.raises(CertificateError, match="not verified: cell .* needed"):
+            tether.verify(path, parked_car.TRUSTED)
+    path = car("affine", "proved")
+    rewrite(path, lambda arrays, metadata: metadata.update(evidence="certain"))
+    with pytest.raises(CertificateError, match="'certain' is not a level"):
+        tether.verify(path, parked_car.TRUSTED)
+
+
+def test_nothing_to_verify(cars):
+    result = tether.verify(cars("interval", "sampled"), parked_car.TRUSTED)
+    assert not result.verified and "is an estimate" in result.statement
+
+
+@pytest.mark.parametrize("kind", ["affine", "interval"])
+def test_another_model_is_refused(cars, kind):
+    def slower(states, controls):
+        return parked_car.unicycle(states, 0.999 * controls)
+
+    with pytest.raises(CertificateError, match="at the memory differs"):
+        tether.verify(cars(kind, "proved"), slower)
+
+    def bent(states, controls):  # the same at every memory, another between
+        return parked_car.unicycle(states, controls) + 1e-3 * waves(states)
+
+    memories = load(cars(kind, "proved")).cells.centers[:, 0]
+
+    def waves(states):
+        product = 1.0
+        for memory in memories:
+            product = product * np.sin(states[:, :1] - memory)
+        return 1e3 * np.cosh(states[:, :1]) * product * np.array([1.0, 0.0, 0.0])
+
+    with pytest.raises(CertificateError, match="output 'x'"):
+        tether.verify(cars(kind, "proved"), bent)
+
+
+def test_the_source_must_be_the_recorded_one(car):
+    path = car("affine", "proved")
+    digest = parked_car.TRUSTED.source_digest
+    rewrite(path, lambda arrays, metadata: metadata["record"].update(trusted_source_sha256=digest))
+    assert not any("source" in note for note in tether.verify(path, parked_car.TRUSTED).notes)
+    with pytest.raises(CertificateError, match="source of the trusted model given is not that"):
+        tether.verify(path, lambda states, controls: parked_car.unicycle(states, controls))
+
+
+def test_what_cannot_be_bounded_is_refused(car):
+    def rounded(states, controls):
+        return parked_car.unicycle(np.round(states, 12), controls)
+
+    with pytest.raises(
+        CertificateError, match=r"cell 0: the trusted model has .*rint.* at test_verification\.py"
+    ):
+        tether.verify(car("interval", "proved"), rounded)
+
+
+# --- the number class against plain evaluation
+
+
+def zoo(states, controls):
+    a, b = states[:, 0], states[:, 1]
+    length = np.linalg.norm(states, axis=1)
+    filled = np.zeros_like(states)
+    filled[:, 0] = np.where(a > -99, np.exp(a), b)
+    smooth = np.arctan2(a, b + 9) + np.log(a + 9) + np.sqrt(b + 9) + np.arctan(a) + np.tanh(b) + np.cosh(a)
+    rest = np.sinh(b) + np.log1p(b + 3) + np.tan(a / 3) + np.arcsin(a / 9) + np.arccos(b / 9) + np.expm1(a)
+    kinks = np.abs(a) + np.maximum(a, b) + np.clip(a * b, -0.1, 0.2) + np.hypot(a, b) + states.max(axis=1)
+    powers = a**3 + (a + 9) ** -2 + (b + 9) ** 1.5 + np.square(b) + 2.0**a + 1 / (2 + b**2)
+    waves = np.sin(3 * a) * np.cos(2 * b) + (a + 20) % 100 + states.mean(axis=1) + states.prod(axis=1)
+    turned = np.cross(np.stack([a, b, a], axis=1), np.array([1.0, 2.0, -1.0]))
+    linear = states @ np.array([[1.0, -2.0], [0.5, 3.0]])
+    return np.column_stack([length, filled[:, 0], smooth, rest, kinks, powers, waves, turned, linear])
+
+
+@given(
+    st.lists(st.floats(-2, 2), min_size=2, max_size=2),
+    st.lists(st.floats(0, 0.5), min_size=2, max_size=2),
+    st.integers(0, 2**32 - 1),
+)
+def test_numbers_hold_values_and_slopes(middle, reach, seed):
+    rng = np.random.default_rng(seed)
+    low, high = np.array(middle) - reach, np.array(middle) + reach
+    points = rng.uniform(low, high, (50, 2))
+    with precision():
+        assert ctx.prec == 96
+        box = [
+            Number((arb(a), arb(b)), {k: (arb(1),) * 2})
+            for k, (a, b) in enumerate(zip(low, high, strict=True))
+        ]
+        row = evaluate(zoo, [box], 2)[0]
+        ends = [[float(end) for end in out.span] for out in row]
+        slopes = [[[float(end) for end in out.gradient.get(k, (0, 0))] for k in range(2)] for out in row]
+    values = zoo(points, None)
+    for j, (least, greatest) in enumerate(ends):
+        slack = 1e-12 * (1 + np.abs(values[:, j]))
+        assert (values[:, j] >= least - slack).all() and (values[:, j] <= greatest + slack).all(), j
+    # Mean-value theorem: differences lie in the slopes times the way.
+    way, change = points[1:] - points[:-1], np.diff(values, axis=0)
+    for j in range(values.shape[1]):
+        products = [np.multiply.outer(slopes[j][k], way[:, k]) for k in range(2)]
+        most, least = (sum(pick(p, axis=0) for p in products) for pick in (np.max, np.min))
+        slack = 1e-11 * (1 + np.abs(values[1:, j]))
+        assert (change[:, j] <= most + slack).all() and (change[:, j] >= least - slack).all(), j
+
+
+def test_undecided_conditions_raise():
+    box = [Number((arb(-1), arb(1)), {0: (arb(1),) * 2})]
+    for function in (
+        lambda s, u: np.where(s > 0, s, -s),
+        lambda s, u: np.maximum(np.asarray(s), 0.5),
+        lambda s, u: s if s[0, 0] == 0 else -s,
+        lambda s, u: np.where(s == 0, s, -s),
+        lambda s, u: np.where(np.isfinite(s), s, 0.0),
+        lambda s, u: np.sort(np.concatenate([s, 0 * s], axis=1)),
+        lambda s, u: np.sign(s),
+        lambda s, u: 1 / s,
+        lambda s, u: np.float64(s),
+        lambda s, u: np.array([[math.sin(v)] for v in s[:, 0]]),
+        lambda s, u: np.empty_like(s) + s,
+    ):
+        with pytest.raises(UnboundedError):
+            evaluate(function, [box], 1)
+    assert float(evaluate(lambda s, u: np.maximum(s, 0.5), [box], 1)[0][0].span[0]) == 0.5
+
+
+# --- the written certificate, and the command line
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with pendulum.py and a finished run in run/, made by the command line."""
+    folder = tmp_path_factory.mktemp("pendulum")
+    (folder / "pendulum.py").write_text(
+        "import numpy as np\n\ndef frictionless(states, controls):\n"
+        "    speed = states[:, 1] + 0.05 * (controls[:, 0] - np.sin(states[:, 0]))\n"
+        "    return np.column_stack([states[:, 0] + 0.05 * speed, speed])\n\n\n"
+        "def other(states, controls):\n    return states + 0.0\n"
+    )
+    rng = np.random.default_rng(0)
+    states, torque = rng.uniform([-3, -4], [3, 4], (600, 2)), rng.uniform(-1, 1, (600, 1))
+    speed = states[:, 1:] + 0.05 * (torque - np.sin(states[:, :1]) - 0.1 * states[:, 1:])
+    after = np.column_stack([states[:, :1] + 0.05 * speed, speed])
+    episode = np.arange(600)[:, None] // 50
+    table = np.column_stack([episode, states, torque, after])
+    header = "episode,angle,speed,torque,next_angle,next_speed"
+    np.savetxt(folder / "log.csv", table, delimiter=",", header=header, comments="")
+    arguments = [
+        "fit", "--data", "log.csv", "--states", "angle,speed", "--controls", "torque", "--episode", "episode",
+        "--next-states", "next_angle,next_speed", "--trusted", "pendulum.py:frictionless", "--memories", "20",
+        "--bounds", "affine", "--evidence", "proved", "--steps", "40", "--hidden", "8", "--out", "run",
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "tether.cli", *arguments]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs the command line in this process: code, standard output, standard error."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tether", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
+
+    return command
+
+
+def assert_one_line(outcome, code, *fragments):
+    assert outcome[0] == code
+    assert outcome[2].startswith("error: ") and outcome[2].count("\n") == 1
+    assert all(fragment in outcome[2] for fragment in fragments), outcome[2]
+    assert "Traceback" not in outcome[1] + outcome[2]
+
+
+def test_verify_a_run(finished, run):
+    code, out, err = run("verify", finished / "run", "--trusted", f"{finished}/pendulum.py:frictionless")
+    assert (code, err) == (0, "")
+    assert "verified: 20 cells, evidence `proved`." in out
+    assert "not compared" not in out and "No certificate" not in out
+
+
+def test_verify_against_another_model(finished, run):
+    outcome = run("verify", finished / "run", "--trusted", f"{finished}/pendulum.py:other")
+    assert_one_line(outcome, 1, "not verified: the source of the trusted model given")
+
+
+def set_field(content, path, value):
+    *parents, last = path
+    for key in parents:
+        content = content[key]
+    assert content[last] != value
+    content[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("evidence",), "lipschitz", "evidence"),
+        (("certified",), False, "certified"),
+        (("claim",), "GUARANTEED IF something", "claim"),
+        (("trusted_source_sha256",), "0" * 64, "trusted_source_sha256"),
+        (("domain", "radius"), [0.1, 0.2], "domain.radius"),
+        (("domain", "box", "angle"), [-9.0, 9.0], "domain.box"),
+        (("deltas", 0, "maximum"), 1e-3, "deltas['angle'].maximum"),
+        (("deltas", 1, "median"), 1e-3, "deltas['speed'].median"),
+        (("deltas", 1, "name"), "velocity", "deltas"),
+        (("deltas", 1, "unit"), "km/h", "deltas['speed'].unit"),
+        (("deltas", 0, "lemma"), 1.0, "deltas['angle'].lemma"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_changed_certificate_is_refused(finished, tmp_path, run, path, value, field):
+    content = json.loads((finished / "run" / "certificate.json").read_text())
+    spec = f"{finished}/pendulum.py:frictionless"
+    written = tmp_path / "c.json"
+    written.write_text(json.dumps(content))
+    assert run("verify", finished / "run", "--trusted", spec, "--certificate", written)[0] == 0
+    set_field(content, path, value)
+    written.write_text(json.dumps(content))
+    outcome = run("verify", finished / "run", "--trusted", spec, "--certificate", written)
+    assert_one_line(outcome, 1, f"not verified: `{field}` of `c.json` is")
+
+
+def test_a_larger_half_width_contradicts_the_certificate(finished, tmp_path, run):
+    """It is a true claim of its own, so that only the certificate can tell."""
+    for name in ("model.safetensors", "certificate.json"):
+        (tmp_path / name).write_bytes((finished / "run" / name).read_bytes())
+    rewrite(tmp_path / "model.safetensors", scaled("half_width", 1.01))
+    spec = f"{finished}/pendulum.py:frictionless"
+    assert_one_line(run("verify", tmp_path, "--trusted", spec), 1, "`deltas['angle'].median`")
+
+
+def test_bad_input(finished, tmp_path, run):
+    spec = f"{finished}/pendulum.py:frictionless"
+    assert_one_line(run("verify", tmp_path / "no.safetensors", "--trusted", spec), 2, "there is none")
+    (tmp_path / "m.safetensors").write_bytes(b"not a model")
+    assert_one_line(run("verify", tmp_path / "m.safetensors", "--trusted", spec), 2, "it cannot be read")
+    model = finished / "run"
+    assert_one_line(
+        run("verify", model, "--trusted", spec, "--certificate", tmp_path / "no.json"), 2, "readable"
+    )
+    (tmp_path / "c.json").write_text("{}")
+    outcome = run("verify", model, "--trusted", spec, "--certificate", tmp_path / "c.json")
+    assert_one_line(outcome, 2, "must be a Tether certificate")
+    assert_one_line(
+        run("verify", model, "--trusted", f"{finished}/pendulum.py:nothing"), 2, "It has: frictionless, other"
+    )
+
+
+def test_a_sampled_model_is_not_verified(cars, run, tmp_path):
+    spec = "tether.studies.parked_car:unicycle"
+    code, out, err = run("verify", cars("interval", "sampled"), "--trusted", spec)
+    assert (code, err) == (1, "")
+    assert "not verified: evidence `sampled` is an estimate." in out
+
+
+def test_a_tampered_model_on_the_command_line(car, run):
+    path = car("affine", "proved")
+    rewrite(path, scaled("slopes", 0.5, cell=7))
+    outcome = run("verify", path, "--trusted", "tether.studies.parked_car:unicycle")
+    assert_one_line(outcome, 1, "not verified: cell 7: output 'x': the slope of shell", "needed")
