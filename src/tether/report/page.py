@@ -24,10 +24,11 @@ code, pre { font-family: ui-monospace, monospace; font-size: .85rem; } pre { ove
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG figure and what it shows."""
+    """An SVG figure and what it shows; one with a name is also kept as a file of that name."""
 
     svg: str
     caption: str
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -121,12 +121,16 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         write_bytes(folder / f"{name}.png", as_png(figure))
         write_text(folder / f"{name}.svg", as_svg(figure))
     own = study.sections(outcome)
+    for picture in (picture for section in own for picture in section.pictures if picture.name):
+        write_text(folder / f"{picture.name}.svg", picture.svg)
     sections = [
         Section("Verdicts", claim_lines(claims)),
         Section("Results", grids=[seeds_grid(outcome.runs, study.headings)]),
         *own,
         Section("Certificates", grids=[certificates_grid(outcome.runs), deltas_grid(outcome.runs, units)]),
-        Section("Figures", pictures=[Picture(as_svg(f), caption) for f, caption in figures.values()]),
+        Section(
+            "Figures", pictures=[Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()]
+        ),
     ]
     if failed:
         texts = [f"{task.name}: {_last_line(task)}" for task in failed]
@@ -136,6 +140,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     verdict = f"{held} of {len(claims)} claims hold; {len(outcome.runs)} runs, {len(failed)} failed."
     report = page(f"Tether: {study.title}", verdict, sections, command=command, versions=versions)
     write_text(folder / "report.html", report)
+    write_text(folder / "summary.md", _markdown(f"# {study.title.capitalize()}", command, sections))
     header = {
         "study": plan.study,
         "scale": plan.scale,
@@ -146,6 +151,23 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     }
     write_json(folder / "results.json", header | {"runs": list(outcome.runs)})
     return folder / "report.html"
+
+
+def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
+    """The sections in words and tables, with links to figures that are files."""
+    lines = [title, "", f"    {command}", ""]
+    for section in sections:
+        if section.paragraphs or section.grids or any(picture.name for picture in section.pictures):
+            lines += [f"## {section.title}", ""]
+        lines += [f"- {text}" for text in section.paragraphs]
+        for grid in section.grids:
+            lines += ["", grid.title, "", f"| {' | '.join(grid.header)} |", "|---" * len(grid.header) + "|"]
+            lines += [f"| {' | '.join(row)} |" for row in grid.rows]
+        for picture in section.pictures:
+            if picture.name:
+                lines += ["", f"![{picture.name}]({picture.name}.svg)", "", f"*{picture.caption}*"]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _units(plan: Plan, folder: Path) -> dict[str, str]:

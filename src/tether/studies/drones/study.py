@@ -114,15 +114,18 @@ def _sections(outcome: Outcome) -> list[Section]:
             as_svg(hover_figure({n: shown[n]["hover_deviation"] for n in few})),
             "Drones left in hover with the thrust that carries their weight, for 5 s, as each model predicts "
             "them: median and middle 80 % of 100 starts. They should not move.",
+            "hover",
         ),
         Picture(
             as_svg(rollout_figure({n: shown[n]["rollout_error"] for n in few})),
             "Held-out flights predicted open loop from their first state and the commands: distance to the "
             "simulated drone, median and middle 80 %.",
+            "rollout",
         ),
         Picture(
             as_svg(flight_figure(flight, {n: shown[n]["predicted"] for n in few}, methods=few)),
             "One held-out flight of six drones, simulated and predicted open loop.",
+            "flight",
         ),
     ]
     return [Section("In flight", pictures=pictures)]
