@@ -13,7 +13,11 @@ def factor_claim(outcome: Outcome, said: str, worse: str, better: str, key: str,
     """That one method's mean over seeds is at least `factor` times below another's."""
     high, low = mean_of(outcome, worse, key), mean_of(outcome, better, key)
     times = "∞" if low == 0 else f"{high / low:.3g}"
-    return Claim(said, f"{low:.3g} against {high:.3g}: {times} times", low * factor <= high)
+    groups = grouped(outcome.runs)
+    steps = groups[better][0]["steps"], groups[worse][0]["steps"]
+    # Said, because a method that was given fewer steps might do better with more.
+    after = "" if steps[0] == steps[1] or 0 in steps else f" (after {steps[0]:,} and {steps[1]:,} steps)"
+    return Claim(said, f"{low:.3g} against {high:.3g}: {times} times{after}", low * factor <= high)
 
 
 def conformance_claims(outcome: Outcome, names: Sequence[str]) -> list[Claim]:
