@@ -249,8 +249,8 @@ def certify_command(
     ] = None,
 ) -> None:
     """State what is guaranteed, after checking it against the trusted model at fresh points."""
-    if out is not None and out.suffix != ".json":
-        raise ValueError(f"`{out}` must end in .json; got '{out.suffix}'.")
+    if out is not None and out.suffix == ".html":
+        raise ValueError(f"`{out}` must end in .json; got '.html', which is the page beside it.")
     for path in () if out is None else (out, out.with_suffix(".html")):
         if path.exists():
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")

@@ -25,7 +25,7 @@ def finished(tmp_path_factory):
     """A smoke study of the drones, killed once half-way and then continued."""
     folder = tmp_path_factory.mktemp("study") / "drones"
     command = [sys.executable, "-m", "tether.cli", "study", "drones", "--out", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300
     while len(list(folder.glob("runs/*.json"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.2)
