@@ -185,6 +185,14 @@ def test_certify_says_that_sampled_is_not_certified(finished: Path, tmp_path: Pa
     assert "ESTIMATE, not a guarantee" in outcome.out
     assert outcome.err == ""
     assert json.loads((tmp_path / "c.json").read_text())["certified"] is False
+    page = (tmp_path / "c.html").read_text()
+    assert "Domain box" in page and "ESTIMATE, not a guarantee" in page and "frictionless" in page
+
+
+def test_a_certificate_cannot_be_its_own_page(finished: Path, tmp_path: Path, run: Command) -> None:
+    spec = f"{finished}/cart_physics.py:frictionless"
+    outcome = run("certify", finished / "run", "--trusted", spec, "--out", tmp_path / "c.html")
+    assert_refused(outcome, "must end in .json; got '.html'")
 
 
 def test_info_tells_what_the_file_holds(finished: Path, run: Command) -> None:
