@@ -6,8 +6,8 @@ Targets: 2,500 cells of a 5-input M in 0.5 s, 2,000 cells of a 24-input quadroto
 import time
 
 import numpy as np
-from bench_enclosure import quadrotor
 
+from bench_enclosure import quadrotor
 from tether.bounds import Observations, bound_by_expansions
 from tether.cells import Cells
 from tether.data import Array
