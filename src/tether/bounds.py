@@ -180,11 +180,9 @@ class AffineBounds:
         )
         weight = around.weight[:, :, None]
         anchors, widths, remainders = (part.reshape(rows, count, -1) for part in parts)
-        # Weights sum to one, and sums are taken, up to this.
-        rounding = 4 * (count + 8) * np.finfo(np.float64).eps * (np.abs(anchors) + widths).max(axis=1)
         averages = ((weight * part).sum(axis=1) for part in (anchors, widths, remainders))
         anchor, width, remainder = averages
-        return anchor, width, remainder * (1 + 1e-14) + rounding
+        return anchor, width, remainder
 
     def opening(self, cells: Cells, inputs: Array) -> Array:
         """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.
@@ -272,8 +270,13 @@ def bound_by_expansions(
     cell = cells.locate(observations.inputs).cell
     deviation = np.abs(observations.targets - expansion.evaluate(cells, observations.inputs, cell))
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
-    rounding = output_rounding(expansion.magnitude(cells) + half_width, cells, schema, target)
+    size = expansion.magnitude(cells) + half_width
+    rounding = output_rounding(size, cells, schema, target)
     remainder = expansion.remainder
+    if blend:
+        # Weights sum to one, and averages are taken, up to this; any cell may take part beside any other.
+        largest = (size + remainder.rim).max(axis=0)
+        rounding = rounding + 8 * (blend + 8) * np.finfo(np.float64).eps * largest
     padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
     padded = Expansion(expansion.center, expansion.jacobian, padded)
     _check_finite(padded.remainder.rim + half_width, schema)

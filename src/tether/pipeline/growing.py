@@ -140,6 +140,12 @@ def _shortfall(
     row, output = np.unravel_index(int(np.argmax(remainder / budget)), remainder.shape)
     name = problem.split.train.schema.outputs[output]
     excess = remainder[row, output] - budget[output]
+    if excess <= 0:
+        return CertificateError(
+            f"`delta` must leave {100 * LEAST_COVERAGE:.0f} % of held-out inputs covered; with {len(cells)} "
+            f"memories {100 * covered:.1f} % are, although the remainder fits: the others lie too far from "
+            "training data. Bring more data, or a wider domain."
+        )
     return CertificateError(
         f"`delta` must leave room for the remainder; with {len(cells)} memories {100 * covered:.1f} % of "
         f"held-out inputs are covered, and in cell {location.cell[row]} output '{name}' the remainder "

@@ -240,9 +240,7 @@ def _run(task: Task) -> None:
     result = measure(problem, run, tether)
     measured = study.measure(problem, run.model.predict)
     if isinstance(run.model, ConstrainedModel):
-        found = attack(
-            run.model, problem.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed, progress=None
-        )
+        found = attack(run.model, problem.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed)
         result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         certificate = certify(
             run.model,

@@ -14,7 +14,6 @@ from tether.rollout import Step
 from tether.trusted import TrustedModel
 
 Scale = Literal["smoke", "paper"]
-SCALES: tuple[Scale, ...] = ("smoke", "paper")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,6 @@ class Outcome:
 
     Attributes:
         scale: of the data and runs.
-        entries: rows of the tables, M alone first as None.
         runs: entries of ``results.json``.
         arrays: by name of the method and seed, what :class:`Measured` holds.
     """
