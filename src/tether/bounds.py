@@ -273,14 +273,19 @@ def bound_by_expansions(
     size = expansion.magnitude(cells) + half_width
     rounding = output_rounding(size, cells, schema, target)
     remainder = expansion.remainder
-    if blend:
-        # Weights sum to one, and averages are taken, up to this; any cell may take part beside any other.
-        largest = (size + remainder.rim).max(axis=0)
-        rounding = rounding + 8 * (blend + 8) * np.finfo(np.float64).eps * largest
+    rounding = rounding + blend_rounding(size + remainder.rim, blend)
     padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
     padded = Expansion(expansion.center, expansion.jacobian, padded)
     _check_finite(padded.remainder.rim + half_width, schema)
     return AffineBounds(padded, half_width, evidence, observations.pinned, blend)
+
+
+def blend_rounding(size: Array, blend: int) -> Array:
+    """(P,) rounding of averages over `blend` cells whose values are at most `size` (K, P).
+
+    Weights sum to one, and averages are taken, up to this; any cell may take part beside any other.
+    """
+    return 8 * (blend + 8) * np.finfo(np.float64).eps * size.max(axis=0) if blend else np.zeros(size.shape[1])
 
 
 def _check_finite(delta: Array, schema: Schema) -> None:

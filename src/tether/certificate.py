@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tether.bounds import AffineBounds, Bounds, output_rounding
+from tether.bounds import AffineBounds, Bounds, blend_rounding, output_rounding
 from tether.calibration import DISTRIBUTION, draw_in_domain, draws_allowed, draws_needed, exceedance, refuted
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel, UnconstrainedModel
@@ -296,7 +296,8 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
             shift = replace(
                 claimed, center=claimed.center - again.center, jacobian=claimed.jacobian - again.jacobian
             ).magnitude(cells)
-            shift += output_rounding(claimed.magnitude(cells), cells, schema, target)
+            size = claimed.magnitude(cells)
+            shift += output_rounding(size, cells, schema, target) + blend_rounding(size, model.bounds.blend)
             # Slope and offset apart, on the same shells: then the claim dominates at every distance.
             needed = np.concatenate(
                 [again.remainder.slopes, (again.remainder.offset + shift)[:, None]], axis=1

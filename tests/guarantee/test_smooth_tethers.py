@@ -98,6 +98,23 @@ def test_saved_and_loaded(models, tmp_path):
     np.testing.assert_array_equal(again.predict(states, controls), smooth.predict(states, controls))
 
 
+def test_rounding_alone_keeps_within_delta():
+    """An affine M far from the origin: nothing but rounding is left of delta, and averages round too."""
+    rng = np.random.default_rng(3)
+    states = 1e4 + rng.uniform(-1, 1, (2000, 3))
+    turn = rng.normal(size=(3, 3))
+    data = tether.Transitions.from_arrays(
+        states, np.zeros((2000, 0)), states @ turn, episodes=np.arange(2000) // 50
+    )
+    model = tether.fit(
+        data, trusted=lambda s, u: s @ turn, bounds="affine", evidence="proved", smooth=True, memories=100,
+        hidden=(4,), training=TrainingConfig(steps=2, evaluate_every=2),
+    )  # fmt: skip
+    certify(model, lambda s, u: s @ turn)
+    found = attack(model, lambda s, u: s @ turn, evaluations=50_000)
+    assert found.max_ratio <= 1.0 and found.delta < 1e-6
+
+
 def test_steps_cannot_be_smooth():
     with pytest.raises(ValueError, match="`smooth` must come with bounds 'affine'"):
         FitConfig(smooth=True)
