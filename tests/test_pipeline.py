@@ -12,6 +12,7 @@ from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Probes, Schema, Transitions
 from tether.pipeline import (
     CONSTRAINED,
+    HARDNET,
     VANILLA,
     FitConfig,
     build_tether,
@@ -182,3 +183,22 @@ def test_probes_of_other_columns_are_refused():
     probes = Probes.from_arrays(np.zeros((5, 3)), np.zeros((5, 2)), schema=other)
     with pytest.raises(ValueError, match="`probes` must have the inputs of the transitions"):
         tether.fit(transitions, trusted=parked_car.unicycle, probes=probes)
+
+
+def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):
+    """The network knows nothing of A: bare outputs of a warm-started run lie outside, projected ones do not."""
+    config = replace(SMALL, bounds="affine", evidence="proved", operator="project")
+    tether_ = build_tether(problem, config)
+    model = train_method(problem, HARDNET, config, tether=tether_).model
+    assert isinstance(model, ConstrainedModel)
+    test = problem.split.test
+    found = model.predict(test.states, test.controls, details=True)
+    assert ((found.next_states >= found.lower) & (found.next_states <= found.upper)).all()
+    center, scale = model.frame.output_tensors
+    bare = (center + scale * model.raw(test.inputs)).detach().numpy() + model.frame.base(test.states)
+    moved = bare != found.next_states
+    assert 0 < moved.mean() < 1
+    np.testing.assert_array_equal(found.next_states[moved], np.clip(bare, found.lower, found.upper)[moved])
+    tether.save(model, tmp_path / "model.safetensors")
+    loaded = tether.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.predict(test.states, test.controls), found.next_states)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, overload
@@ -26,7 +26,7 @@ from tether.data import Array, Scaling, Schema, Target, check_matrix
 from tether.nearest import nearest_torch
 from tether.trusted import TrustedModel
 
-Operator = Literal["sigmoid", "clip"]
+Operator = Literal["sigmoid", "clip", "project"]
 Outside = Literal["flag", "fallback", "raise"]
 
 _PREDICT_BATCH = 8192
@@ -56,10 +56,15 @@ def constrain(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) 
     """The constraining operator: `values` (N, P) mapped into [lower, upper], exactly, in their dtype.
 
     `sigmoid` (paper, eq. 1) takes `values` as logits: ``lower + σ(values) (upper - lower)``. `clip`
-    (paper, Proj) takes them as outputs. Both end in a clamp, because the sum above may round out.
+    (paper, Proj) takes them as outputs, and so does `project`, the closed form of HardNet (Min and Azizan,
+    2024) for limits on each output: its gradient is zero outside. All end in a clamp, because sums may
+    round out.
     """
     if operator == "clip":
         result = _ProjectedClip.apply(values, lower, upper)
+    elif operator == "project":
+        # Its `values + relu(lower - values) - relu(values - upper)`, which would not survive infinities.
+        result = torch.clamp(values, lower, upper)
     else:
         result = torch.clamp(lower + torch.sigmoid(values) * (upper - lower), lower, upper)
     return result  # type: ignore[return-value]
@@ -361,7 +366,8 @@ class ConstrainedModel(LearnedModel):
         frame: units and scales; of the deviation from A for affine bounds.
         cells: which input belongs where.
         bounds: what each cell allows.
-        operator: `sigmoid` or `clip`; see :func:`constrain`.
+        operator: see :func:`constrain`. With `project` the frame is that of the target itself: the network
+            knows nothing of A.
     """
 
     def __init__(
@@ -386,7 +392,7 @@ class ConstrainedModel(LearnedModel):
 
     @property
     def operator(self) -> Operator:
-        """`clip` or `sigmoid`."""
+        """How outputs are kept in their limits."""
         return self._operator
 
     def locate(self, inputs: Array) -> Location:
@@ -395,7 +401,13 @@ class ConstrainedModel(LearnedModel):
 
     def limits(self, inputs: Array, location: Location) -> Limits:
         """Bounds of the cell of each input (N, D)."""
-        return self.bounds.limits(self.cells, inputs, location)
+        limits = self.bounds.limits(self.cells, inputs, location)
+        return replace(limits, anchor=np.zeros_like(limits.anchor)) if self._bare else limits
+
+    @property
+    def _bare(self) -> bool:
+        """Whether the network predicts the target itself, rather than its deviation from A."""
+        return self._operator == "project"
 
     def forward(self, states: Tensor, controls: Tensor) -> Tensor:
         """Next states (N, P) as a float64 tensor, differentiable in the network's weights and the inputs.
@@ -428,7 +440,8 @@ class ConstrainedModel(LearnedModel):
             anchor = (weight[:, :, None] * anchors).sum(dim=1)
             width = (weight[:, :, None] * tensor(bounds.half_width)[around]).sum(dim=1)
             width = width * tensor(bounds.opening(self.cells, inputs.detach().cpu().numpy()))[:, None]
-            return anchor - width, anchor + width, anchor
+            lower, upper = anchor - width, anchor + width
+            return lower, upper, torch.zeros_like(anchor) if self._bare else anchor
         lower, upper = tensor(bounds.lower)[cell], tensor(bounds.upper)[cell]
         return lower, upper, torch.zeros_like(lower)
 

@@ -185,7 +185,8 @@ class SinglePrecisionModel(nn.Module):
         if self.operator == "sigmoid":
             values = room.lower + torch.sigmoid(raw) * (room.upper - room.lower)
         else:
-            values = room.anchor + self.output_center + self.output_scale * raw
+            anchor = torch.zeros_like(raw) if self.operator == "project" else room.anchor
+            values = anchor + self.output_center + self.output_scale * raw
         outputs = torch.clamp(values, room.lower, room.upper)
         if self.target == "increment":
             base = torch.where(self.advances >= 0, inputs[:, self.advances], torch.zeros_like(outputs))

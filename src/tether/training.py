@@ -30,6 +30,7 @@ from tether.progress import Report
 Loss = Literal["squared_error", "augmented_lagrangian"]
 
 _SMALL_NETWORK = 200_000
+_WARM_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,11 @@ class _Run:
     random_state: Tensor = field(default_factory=lambda: torch.empty(0))
 
     @property
+    def warm_start(self) -> int:
+        """Steps without the operator, as HardNet has them: `project` has no gradient outside the bounds."""
+        return self.config.steps // _WARM_SHARE if self.operator == "project" else 0
+
+    @property
     def best_loss(self) -> float:
         losses = [e.approximation_loss_D for e in self.evaluations if e.step == self.best_step]
         return losses[0] if losses else math.inf
@@ -311,7 +317,9 @@ def _step(run: _Run, batches: _Batches) -> Tensor:
     batch = batches(run.step)
     trusted, target, lower, upper = batch.values.unbind(1)
     widening = config.gamma**run.step if config.gamma else 0.0
-    outputs = _respond(run, run.model.network(batch.features), lower, upper, widening)
+    outputs = run.model.network(batch.features)
+    if run.step >= run.warm_start:
+        outputs = _respond(run, outputs, lower, upper, widening)
     if batches.probed:
         loss = squared_error(outputs[:labelled], target[:labelled])
         gaps = violation(outputs, trusted, config.delta)

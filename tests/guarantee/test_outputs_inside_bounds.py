@@ -1,4 +1,4 @@
-"""Outputs inside the bounds, zero tolerance: any weights, any dtype, both operators, both targets."""
+"""Outputs inside the bounds, zero tolerance: any weights, any dtype, all operators, both targets."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def check_inside(model, states, controls):
     np.testing.assert_array_equal(prediction.upper, base + model.bounds.upper[cell])
 
 
-@pytest.mark.parametrize("operator", ["clip", "sigmoid"])
+@pytest.mark.parametrize("operator", ["clip", "sigmoid", "project"])
 @pytest.mark.parametrize("target", ["increment", "next_state"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("factor", [0.0, 1.0, 1e3, 1e6])
@@ -75,7 +75,7 @@ class Constant(torch.nn.Module):
         return self.value.expand(len(features), 2)
 
 
-@pytest.mark.parametrize("operator", ["clip", "sigmoid"])
+@pytest.mark.parametrize("operator", ["clip", "sigmoid", "project"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("value", [0.0, 1e-300, 1e30, -1e30, float("inf"), -float("inf")])
 def test_extreme_logits(operator, dtype, value):
@@ -84,7 +84,7 @@ def test_extreme_logits(operator, dtype, value):
     check_inside(model, rng.standard_normal((500, 2)), rng.standard_normal((500, 1)))
 
 
-@pytest.mark.parametrize("operator", ["clip", "sigmoid"])
+@pytest.mark.parametrize("operator", ["clip", "sigmoid", "project"])
 def test_nan_weights_raise(operator):
     model = random_model(operator, network=Constant(float("nan"), torch.float32))
     with pytest.raises(ValueError, match="the network must give numbers; got NaN"):
@@ -112,7 +112,7 @@ def test_operator_is_exact_in_its_own_arithmetic(rows, dtype):
     one, two = one.nan_to_num(0.0), two.nan_to_num(0.0)
     finite = torch.isfinite(torch.maximum(one, two) - torch.minimum(one, two))
     lower, upper = torch.minimum(one, two)[finite], torch.maximum(one, two)[finite]
-    for operator in ("clip", "sigmoid"):
+    for operator in ("clip", "sigmoid", "project"):
         result = constrain(values[finite], lower, upper, operator)
         assert (result >= lower).all() and (result <= upper).all()
 
@@ -127,7 +127,7 @@ def test_casting_the_model_leaves_the_geometry_alone():
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
 
 
-@pytest.mark.parametrize("operator", ["clip", "sigmoid"])
+@pytest.mark.parametrize("operator", ["clip", "sigmoid", "project"])
 @pytest.mark.parametrize("target", ["increment", "next_state"])
 def test_torch_forward_is_the_same_model(operator, target):
     model = random_model(operator, target).double()

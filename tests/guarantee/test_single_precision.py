@@ -94,7 +94,7 @@ def worst_ratio(model, trusted, inputs, *, deltas=None):
             parameter.mul_(1e6)
     worst, inside, largest = 0.0, 0, single_delta(model).max(axis=0)
     networks = [Constant(1e30, outputs), Constant(-1e30, outputs), Constant(torch.inf, outputs), wild]
-    for operator in ("clip", "sigmoid"):
+    for operator in ("clip", "sigmoid", "project"):
         for network in networks:
             single = single_precision(with_network(model, network, operator))
             found = predict(single, inputs)
@@ -263,7 +263,7 @@ def test_without_the_rounding_term_it_breaks():
     assert broken == 4
 
 
-@pytest.mark.parametrize("operator", ["clip", "sigmoid"])
+@pytest.mark.parametrize("operator", ["clip", "sigmoid", "project"])
 def test_nan_weights_raise(operator):
     model, _ = far_system(1, "affine")
     single = single_precision(with_network(model, Constant(torch.nan, len(model.schema.outputs)), operator))

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tether.pipeline import VANILLA
+from tether.ranges import SamplingConfig
 from tether.studies.registry import find_study
 from tether.studies.runner import Plan, open_folder, outcome_of, run_all, tasks_of
+from tether.studies.study import Entry
 from tether.studies.summary import claim_lines, seeds_grid, study_command, write_summary
 
 
@@ -53,7 +56,7 @@ def test_results_have_every_key_of_the_design(finished):
     )
     methods = {run["method"] for run in results["runs"]}
     assert methods >= {"Trusted", "Vanilla", "Vanilla Δ", "Residual", "Augmented Lagrangian", "Constrained",
-                       "Tethered", "Direct"}  # fmt: skip
+                       "HardNet", "Tethered", "Direct"}  # fmt: skip
     tethered = next(run for run in results["runs"] if run["method"] == "Tethered")
     keys = {"approximation_loss_D", "constraint_loss_omega_max", "delta_certified", "evidence_level",
             "coverage_D", "tether_miss_D", "attack_max_ratio", "seconds_bounds", "hover_deviation"}  # fmt: skip
@@ -98,6 +101,23 @@ def test_a_failed_run_does_not_stop_the_others(finished, tmp_path):
     (copy / "data" / "0.npz").write_bytes(good)
     report = write_summary(plan, copy, command=study_command(plan, copy), failed=failed)
     assert "Failed runs" in report.read_text() and "Direct" in report.read_text()
+
+
+def test_a_run_of_other_settings_is_run_again(finished, tmp_path):
+    folder, plan = finished[0], Plan("drones", "smoke", (0,), {})
+    subprocess.run(["cp", "-r", str(folder), str(tmp_path / "copy")], check=True)
+    task = next(t for t in tasks_of(plan, tmp_path / "copy")[1] if t.method_name == "Residual")
+    assert task.done
+    written = json.loads(task.result.read_text())
+    task.result.write_text(json.dumps(written | {"settings": task.settings.replace("200", "100")}))
+    assert not task.done
+    assert not run_all(tasks_of(plan, tmp_path / "copy"), jobs=1) and task.done
+
+
+def test_settings_in_words_leave_defaults_out():
+    entry = Entry(VANILLA, 5, changes={"sampling": SamplingConfig(refinements=7)})
+    assert entry.settings.endswith("steps=5, changes={sampling: SamplingConfig(refinements=7)})")
+    assert entry.settings != Entry(VANILLA, 6).settings
 
 
 def test_tables_over_seeds():

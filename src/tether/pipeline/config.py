@@ -36,7 +36,7 @@ class FitConfig:
             written with NumPy functions, `statistical` only draws from it. By default `lipschitz` where M
             has constants, else `sampled`.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
-            `sigmoid` on everything measured so far.
+            `sigmoid` on everything measured so far. `project` is HardNet's, for comparison.
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
             where cells meet.
         hidden: layer widths of the network.
@@ -91,7 +91,7 @@ _CHOICES = {
     "bounds": ("interval", "affine"),
     "metric": (None, "data", "trusted"),
     "evidence": (None, "sampled", "statistical", "lipschitz", "proved"),
-    "operator": ("sigmoid", "clip"),
+    "operator": ("sigmoid", "clip", "project"),
 }
 
 

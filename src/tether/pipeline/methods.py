@@ -60,6 +60,8 @@ AUGMENTED_LAGRANGIAN = Method("Augmented Lagrangian", None, "augmented_lagrangia
 CONSTRAINED = Method("Constrained", "interval", "augmented_lagrangian")
 TETHERED = Method("Tethered", "affine", "squared_error")
 DIRECT = Method("Direct", "direct", "squared_error")
+HARDNET = Method("HardNet", "affine", "squared_error")
+"""Fitted with operator `project`: increments or next states, projected onto the affine tether's bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ def _untrained(
         if tether is None or tether.kind != method.tether:
             raise TypeError(f"`tether` must be an {method.tether} tether for method '{method.name}'.")
         anchor = None
-        if isinstance(tether.bounds, AffineBounds):
+        if isinstance(tether.bounds, AffineBounds) and config.operator != "project":
             location = tether.cells.locate(train.inputs)
             anchor = tether.bounds.limits(tether.cells, train.inputs, location).anchor
         frame = problem.frame(target, anchor)

@@ -101,6 +101,18 @@ class Task:
         return self.folder / "runs" / f"{self.slug}.json"
 
     @property
+    def settings(self) -> str:
+        """Of the run; none for data and for M alone."""
+        return self.row.settings if self.entry is not None and self.entry >= 0 else ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the result exists, and of these settings."""
+        if not self.result.exists() or not self.settings:
+            return self.result.exists()
+        return json.loads(self.result.read_text(encoding="utf-8")).get("settings") == self.settings
+
+    @property
     def progress(self) -> Path:
         """Where the process says how far it is."""
         return self.folder / "progress" / f"{self.slug}.json"
@@ -152,19 +164,19 @@ def run_all(tasks: Sequence[Sequence[Task]], *, jobs: int, reporter: Reporter = 
     context = multiprocessing.get_context("spawn")
     with reporter(f"{len(everything)} runs in {jobs} processes") as progress:
         for stage in tasks:
-            missing = [task for task in stage if not task.result.exists()]
+            missing = [task for task in stage if not task.done]
             with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
                 pending: set[Future] = {pool.submit(_perform, task) for task in missing}
                 while pending:
                     _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
                     progress(*_share_done(everything))
-    return [task for task in everything if not task.result.exists()]
+    return [task for task in everything if not task.done]
 
 
 def outcome_of(plan: Plan, folder: Path) -> Outcome:
     """What the finished runs left behind."""
     _, tasks = tasks_of(plan, folder)
-    done = [task for task in tasks if task.result.exists()]
+    done = [task for task in tasks if task.done]
     done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
@@ -176,7 +188,7 @@ def _share_done(tasks: Sequence[Task]) -> tuple[int, int]:
     weights = [1000 if t.entry in (None, -1) else t.row.steps for t in tasks]
     done = 0.0
     for task, weight in zip(tasks, weights, strict=True):
-        if task.result.exists():
+        if task.done:
             done += weight
         elif task.progress.exists():
             try:
@@ -256,7 +268,7 @@ def _run(task: Task) -> None:
 def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:
     write_arrays(task.result.with_suffix(".npz"), arrays)
     # Last: its presence says that the run is done.
-    write_json(task.result, result | {"history": history})
+    write_json(task.result, result | {"settings": task.settings, "history": history})
     (task.folder / "checkpoints" / f"{task.slug}.safetensors").unlink(missing_ok=True)
     task.progress.unlink(missing_ok=True)
 

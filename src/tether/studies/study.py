@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
 from tether.data import Array, Probes, Transitions
@@ -41,6 +41,11 @@ class Entry:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def settings(self) -> str:
+        """What it was asked for, in words: a finished run of other settings is not this one."""
+        return _described(self)
+
+    @property
     def name(self) -> str:
         """As the tables print it."""
         return f"{self.method.name} ({self.memories})" if self.memories else self.method.name
@@ -50,6 +55,21 @@ class Entry:
         training = replace(base.training, steps=self.steps)
         config = replace(base, seed=seed, training=training, **self.changes)
         return replace(config, memories=self.memories) if self.memories else config
+
+
+def _described(value: Any) -> str:
+    """The representation of `value`, without fields left at their defaults: new ones change nothing."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_described(item)}' for key, item in value.items())}}}"
+    if not is_dataclass(value):
+        return repr(value)
+    told = []
+    for each in fields(value):
+        own = getattr(value, each.name)
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if own != default:
+            told.append(f"{each.name}={_described(own)}")
+    return f"{type(value).__name__}({', '.join(told)})"
 
 
 @dataclass(frozen=True, eq=False)
