@@ -15,7 +15,7 @@ from rich.console import Console
 from tether import __version__
 from tether.cli.claims import attack_command, certify_command, verify_command
 from tether.cli.learning import fit, info, predict
-from tether.cli.studying import demo, study
+from tether.cli.studying import demo, reproduce, study
 from tether.cli.terminal import console
 from tether.errors import CertificateError
 
@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 errors = Console(stderr=True)
 
-for verb in (demo, study, fit, predict):
+for verb in (demo, study, reproduce, fit, predict):
     app.command()(verb)
 app.command("certify")(certify_command)
 app.command("verify")(verify_command)

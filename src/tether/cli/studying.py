@@ -1,4 +1,4 @@
-"""Verbs that run what is built in: demo, study."""
+"""Verbs that run what is built in: demo, study, reproduce."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import typer
 from tether.cli.parsing import integers
 from tether.cli.results import show_comparison
 from tether.cli.terminal import command_line, console
+from tether.cli.watching import watching
 from tether.progress import console_reporter
-from tether.report.tables import rich_table, run_name
+from tether.report.tables import rich_table
 from tether.runs import RunFolder
 from tether.studies.demo import demo_config, run_demo
 from tether.studies.registry import NAMES, find_study
-from tether.studies.runner import Plan, Task, open_folder, outcome_of, run_all, tasks_of
+from tether.studies.reproduction import plan_reproduction
+from tether.studies.reproduction import reproduce as run_reproduction
+from tether.studies.runner import outcome_of, run_all
 from tether.studies.summary import certificates_grid, claim_lines, seeds_grid, study_command, write_summary
+from tether.studies.tasks import Plan, Task, open_folder, tasks_of
 
 
 def demo(
@@ -35,30 +39,36 @@ def demo(
     show_comparison(comparison, report)
 
 
+Out = Annotated[Path, typer.Option(help="Folder; what was interrupted in it goes on.")]
+ScaleOption = Annotated[Literal["smoke", "paper"], typer.Option(help="Of data, networks and runs.")]
+Seeds = Annotated[str, typer.Option(help="Comma separated; by default 0 at smoke, 0,1,2 at paper.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
+Traces = Annotated[
+    str | None, typer.Option(help="Pancreas: folder of the paper's own traces, instead of the simulator.")
+]
+
+
 def study(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.")],
-    out: Annotated[Path, typer.Option(help="Folder; an interrupted study in it goes on.")],
-    scale: Annotated[Literal["smoke", "paper"], typer.Option(help="Of data, networks and runs.")] = "smoke",
-    seeds: Annotated[str, typer.Option(help="Comma separated; by default 0 at smoke, 0,1,2 at paper.")] = "",
-    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    out: Out,
+    scale: ScaleOption = "smoke",
+    seeds: Seeds = "",
+    jobs: Jobs = None,
+    patient: Annotated[str | None, typer.Option(help="Pancreas: a virtual patient, as adult#001.")] = None,
+    traces: Traces = None,
 ) -> None:
     """A case study: every method, every seed, tables, figures, certificates and verdicts."""
-    find_study(name)
-    numbers = integers("seeds", seeds) or ([0] if scale == "smoke" else [0, 1, 2])
-    plan = Plan(name, scale, tuple(numbers), {})
+    options = {"patient": patient, "traces": traces}
+    given = {option: value for option, value in options.items() if value is not None}
+    unknown = sorted(set(given) - set(find_study(name).options))
+    if unknown:
+        raise ValueError(f"`--{unknown[0]}` must come with a study that has it; {name} has none.")
+    plan = Plan(name, scale, _seeds(seeds, scale), given)
     open_folder(plan, out)
-    failed = run_all(
-        tasks_of(plan, out), jobs=jobs or os.cpu_count() or 1, reporter=console_reporter(console)
-    )
-    _show_study(plan, out, failed)
-
-
-def _show_study(plan: Plan, out: Path, failed: list[Task]) -> None:
-    for task in failed:
-        console.print(f"failed: {task.name}: {task.failure}", style="bold red", highlight=False)
+    with watching(console) as watch:
+        failed = run_all(tasks_of(plan, out), jobs=_jobs(jobs), watch=watch)
+    _show_failed(failed)
     outcome = outcome_of(plan, out)
-    if {task.method_name for task in tasks_of(plan, out)[1]} > {run_name(run) for run in outcome.runs}:
-        raise typer.Exit(1)
     report = write_summary(plan, out, command=study_command(plan, out), failed=failed)
     console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
     console.print(rich_table(certificates_grid(outcome.runs)))
@@ -67,6 +77,53 @@ def _show_study(plan: Plan, out: Path, failed: list[Task]) -> None:
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     if failed:
         raise typer.Exit(1)
+
+
+def reproduce(
+    out: Out,
+    scale: ScaleOption = "smoke",
+    seeds: Seeds = "",
+    jobs: Jobs = None,
+    traces: Annotated[
+        str | None, typer.Option(help="Folder of the paper's own glucose traces, to run on these as well.")
+    ] = None,
+) -> None:
+    """The whole paper: all studies, every table and figure, and a verdict per claim."""
+    asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces)
+    with watching(console) as watch:
+        failed = run_reproduction(asked, jobs=_jobs(jobs), watch=watch)
+    _show_failed(failed)
+    for name, plan in asked.plans.items():
+        folder = asked.folder(name)
+        own = [task for task in failed if task.folder == folder]
+        write_summary(plan, folder, command=study_command(plan, folder), failed=own)
+        outcome = outcome_of(plan, folder)
+        console.print(f"\n{name}: {plan.definition.title}", style="bold", highlight=False)
+        console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
+        for line in claim_lines(plan.definition.claims(outcome)):
+            console.print(line, highlight=False)
+    report = build_report([asked.folder(name) for name in asked.plans], out / "report.html")
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _seeds(text: str, scale: str) -> tuple[int, ...]:
+    numbers = integers("seeds", text)
+    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
+        raise ValueError(f"`--seeds` must be different whole numbers of at least 0; got '{text}'.")
+    return tuple(numbers) or ((0,) if scale == "smoke" else (0, 1, 2))
+
+
+def _jobs(asked: int | None) -> int:
+    if asked is not None and asked < 1:
+        raise ValueError(f"`--jobs` must be at least 1; got {asked}.")
+    return asked or os.cpu_count() or 1
+
+
+def _show_failed(failed: list[Task]) -> None:
+    for task in failed:
+        console.print(f"failed: {task.name}: {task.failure}", style="bold red", highlight=False)
 
 
 def _fresh(base: Path) -> Path:

@@ -1,9 +1,4 @@
-"""Runs of a study in parallel processes, each in its own files, so that a killed study goes on where it was.
-
-The folder of a study holds ``study.json`` (what was asked for), ``data/`` (one file per seed), ``runs/``
-(one entry of ``results.json``, a certificate and arrays per finished run), ``checkpoints/`` and
-``progress/`` while runs go on.
-"""
+"""Runs of a study in parallel processes, each in its own files, so that a killed study goes on where it was."""
 
 from __future__ import annotations
 
@@ -13,10 +8,10 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,148 +23,39 @@ from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
 from tether.pipeline import build_tether, measure, measure_trusted, prepare, train_method
-from tether.progress import Report, Reporter, silent
-from tether.studies.registry import find_study
+from tether.progress import Report, Reporter
+from tether.studies.overview import Overview, Watcher
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether.studies.study import Entry, Outcome, Scale, Study
+from tether.studies.study import Outcome
+from tether.studies.tasks import Plan, Task, tasks_of
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
-TRUSTED = "Trusted"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What was asked for; a folder is only taken up again for the same.
-
-    Attributes:
-        study: its name.
-        scale: of data and runs.
-        seeds: one run of every entry for each.
-        options: the study's own.
-    """
-
-    study: str
-    scale: Scale
-    seeds: tuple[int, ...]
-    options: Mapping[str, str]
-
-    @property
-    def definition(self) -> Study:
-        """The study itself."""
-        return find_study(self.study)
-
-
-@dataclass(frozen=True)
-class Task:
-    """One process's work: the data of a seed, or one run. `entry` -1: M alone; None: data."""
-
-    plan: Plan
-    folder: Path
-    seed: int
-    entry: int | None
-
-    @property
-    def name(self) -> str:
-        """As the overview shows it."""
-        what = "data" if self.entry is None else self.method_name
-        return f"{self.plan.study}: {what}, seed {self.seed}"
-
-    @property
-    def method_name(self) -> str:
-        """Of the run."""
-        return TRUSTED if self.entry == -1 else self.row.name
-
-    @property
-    def row(self) -> Entry:
-        """Of the study's tables."""
-        assert self.entry is not None
-        return self.plan.definition.entries(self.plan.scale)[self.entry]
-
-    @property
-    def slug(self) -> str:
-        """In file names."""
-        if self.entry is None:
-            return f"data-{self.seed}"
-        words = self.method_name.lower().replace("δ", "increment")
-        return f"{'-'.join(''.join(c if c.isalnum() else ' ' for c in words).split())}-{self.seed}"
-
-    @property
-    def result(self) -> Path:
-        """What exists once the task is done."""
-        if self.entry is None:
-            return self.folder / "data" / f"{self.seed}.npz"
-        return self.folder / "runs" / f"{self.slug}.json"
-
-    @property
-    def settings(self) -> str:
-        """Of the run; none for data and for M alone."""
-        return self.row.settings if self.entry is not None and self.entry >= 0 else ""
-
-    @property
-    def done(self) -> bool:
-        """Whether the result exists, and of these settings."""
-        if not self.result.exists() or not self.settings:
-            return self.result.exists()
-        return json.loads(self.result.read_text(encoding="utf-8")).get("settings") == self.settings
-
-    @property
-    def progress(self) -> Path:
-        """Where the process says how far it is."""
-        return self.folder / "progress" / f"{self.slug}.json"
-
-    @property
-    def failure(self) -> Path:
-        """What went wrong, if it did."""
-        return self.folder / "runs" / f"{self.slug}.error.txt"
-
-
-def open_folder(plan: Plan, folder: Path) -> None:
-    """Makes the folder of a study, or takes up one made for the same plan."""
-    asked = {**asdict(plan), "seeds": list(plan.seeds)}
-    path = folder / "study.json"
-    if path.is_file():
-        began = json.loads(path.read_text(encoding="utf-8"))
-        if began != json.loads(json.dumps(asked)):
-            raise ValueError(
-                f"`{folder}` must hold this study to continue it; it holds {began['study']} at scale "
-                f"{began['scale']} with seeds {began['seeds']} and options {began['options']}. "
-                "Choose another `--out`."
-            )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"`{folder}` must be new, empty or a study to continue; it holds other files.")
-    for name in ("data", "runs", "progress", "checkpoints"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    write_json(path, asked)
-
-
-def tasks_of(plan: Plan, folder: Path) -> tuple[list[Task], list[Task]]:
-    """Tasks that make the data, and tasks that use them, longest first within a seed."""
-    entries = plan.definition.entries(plan.scale)
-    order = [-1, *sorted(range(len(entries)), key=lambda k: -entries[k].steps)]
-    data = [Task(plan, folder, seed, None) for seed in plan.seeds]
-    return data, [Task(plan, folder, seed, entry) for seed in plan.seeds for entry in order]
-
-
-def run_all(tasks: Sequence[Sequence[Task]], *, jobs: int, reporter: Reporter = silent) -> list[Task]:
+def run_all(
+    stages: Sequence[Sequence[Task]], *, jobs: int, watch: Callable[[Overview], None] | None = None
+) -> list[Task]:
     """Runs what is not done yet, stage after stage; the tasks that failed.
 
     Args:
-        tasks: stages; a stage begins when the one before has ended.
+        stages: a stage begins when the one before has ended.
         jobs: processes at a time, one thread each.
-        reporter: opens a progress display.
+        watch: told every two seconds how things stand.
     """
-    everything = [task for stage in tasks for task in stage]
+    everything = [task for stage in stages for task in stage]
     for task in everything:
         task.failure.unlink(missing_ok=True)
+        task.progress.unlink(missing_ok=True)
+    watcher = Watcher(everything)
     context = multiprocessing.get_context("spawn")
-    with reporter(f"{len(everything)} runs in {jobs} processes") as progress:
-        for stage in tasks:
-            missing = [task for task in stage if not task.done]
-            with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
-                pending: set[Future] = {pool.submit(_perform, task) for task in missing}
-                while pending:
-                    _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
-                    progress(*_share_done(everything))
+    for stage in stages:
+        missing = [task for task in stage if not task.done]
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
+            pending: set[Future] = {pool.submit(_perform, task) for task in missing}
+            while pending:
+                _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
+                if watch is not None:
+                    watch(watcher.look())
     return [task for task in everything if not task.done]
 
 
@@ -181,21 +67,6 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
     return Outcome(plan.scale, runs, arrays)
-
-
-def _share_done(tasks: Sequence[Task]) -> tuple[int, int]:
-    """Thousandths of all tasks: each counts by its steps."""
-    weights = [1000 if t.entry in (None, -1) else t.row.steps for t in tasks]
-    done = 0.0
-    for task, weight in zip(tasks, weights, strict=True):
-        if task.done:
-            done += weight
-        elif task.progress.exists():
-            try:
-                done += weight * json.loads(task.progress.read_text(encoding="utf-8"))["share"]
-            except (OSError, ValueError):
-                continue
-    return int(done), sum(weights)
 
 
 def _begin_process() -> None:

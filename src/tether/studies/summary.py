@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.report.page import Picture, Section, page
 from tether.report.tables import Grid, number, percent, ratio, run_name
 from tether.runs import package_versions
-from tether.studies.runner import Plan, Task, outcome_of
+from tether.studies.runner import outcome_of
 from tether.studies.study import Claim, Outcome
+from tether.studies.tasks import Plan, Task
 
 LOSSES = {
     "approximation_loss_D": "error on D",
@@ -38,8 +40,9 @@ def values_of(runs: Iterable[dict[str, Any]], key: str) -> list[float]:
 
 
 def mean_of(outcome: Outcome, name: str, key: str) -> float:
-    """Mean over seeds of one method."""
-    return float(np.mean(values_of(grouped(outcome.runs)[name], key)))
+    """Mean over seeds of one method; NaN where no run of it has ended."""
+    values = values_of(grouped(outcome.runs).get(name, []), key)
+    return float(np.mean(values)) if values else math.nan
 
 
 def seeds_grid(runs: Sequence[dict[str, Any]], extra: Mapping[str, str]) -> Grid:
