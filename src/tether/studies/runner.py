@@ -27,8 +27,9 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
-from tether.pipeline import build_tether, measure, measure_trusted, prepare, train_method
+from tether.pipeline import TETHERED, Problem, build_tether, measure, measure_trusted, prepare, train_method
 from tether.progress import Report, Reporter, silent
+from tether.report.explorer import explorer_data
 from tether.studies.registry import find_study
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
 from tether.studies.study import Entry, Outcome, Scale, Study
@@ -116,6 +117,18 @@ class Task:
     def progress(self) -> Path:
         """Where the process says how far it is."""
         return self.folder / "progress" / f"{self.slug}.json"
+
+    @property
+    def explorer(self) -> Path:
+        """What the report's cell explorer shows, of the run that is explored."""
+        return self.result.with_suffix(".explorer.json")
+
+    @property
+    def is_explored(self) -> bool:
+        """Whether the run is the one whose cells the report shows: the last tethered, of the first seed."""
+        entries = self.plan.definition.entries(self.plan.scale)
+        tethered = [k for k, entry in enumerate(entries) if entry.method.name.startswith(TETHERED.name)]
+        return self.seed == self.plan.seeds[0] and self.entry in tethered[-1:]
 
     @property
     def failure(self) -> Path:
@@ -262,7 +275,18 @@ def _run(task: Task) -> None:
             seed=task.seed + 1,
         )
         result["certificate"] = certificate.as_dict()
+        _explore(task, run.model, problem)
     _finish(task, result | measured.values, measured.arrays, [asdict(e) for e in run.history.evaluations])
+
+
+def _explore(task: Task, model: ConstrainedModel, problem: Problem) -> None:
+    """Writes what the report's cell explorer shows, which needs M and the network."""
+    if task.is_explored:
+        test, probes = problem.split.test, problem.probe_sets[2]
+        data = explorer_data(
+            model, problem.trusted, test, probes, name=f"{task.method_name}, seed {task.seed}"
+        )
+        write_json(task.explorer, data)
 
 
 def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:
