@@ -1,7 +1,7 @@
 """One run, one folder.
 
 ``config.toml``, ``metrics.jsonl``, ``results.json``, ``model.safetensors``, ``certificate.json``,
-``report.html``; every file is whole or absent.
+``explorer.json``, ``report.html``; every file is whole or absent.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ from tether.pipeline import (
     train_method,
 )
 from tether.progress import Reporter, silent
-from tether.report.page import Picture, Section, page
-from tether.report.tables import Grid, certificate_lines, delta_grid, results_grid, run_name
+from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
+from tether.report.explorer import explorer_data
+from tether.report.page import Section, page
+from tether.report.tables import Grid, certificate_lines, delta_grid, run_name
 from tether.storage import save
 from tether.training import Evaluation
 from tether.trusted import Function, TrustedModel
@@ -146,22 +148,38 @@ class RunFolder:
         save(comparison.model(), self.path / "model.safetensors")
         certificate = comparison.certificate.as_dict() | {"approximation_cost": asdict(comparison.cost)}
         write_json(self.path / "certificate.json", certificate)
-        report = report_page(
-            comparison, study=study, command=self.command, versions=versions, sections=sections
-        )
-        write_text(self.path / "report.html", report)
+        self._explore(comparison)
+        for picture in (picture for section in sections for picture in section.pictures if picture.name):
+            write_text(self.path / f"{picture.name}.svg", picture.svg)
         units = {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
-        header = {
+        results = {
             "study": study,
             "scale": scale,
             "command": self.command,
             "versions": versions,
             "units": units,
+            "headings": study_columns(comparison.results),
+            "sections": [section_as_dict(section) for section in sections],
+            "runs": list(comparison.results),
         }
-        write_json(self.path / "results.json", header | {"runs": list(comparison.results)})
+        write_report([chapter_of(results, self.path)], self.path / "report.html")
+        # Last but for what it does without: its presence says that the run is finished.
+        write_json(self.path / "results.json", results)
         shutil.rmtree(self.path / "checkpoints")
         (self.path / "command.txt").unlink()
         return self.path / "report.html"
+
+    def _explore(self, comparison: Comparison) -> None:
+        """Writes ``explorer.json``, for which M and the network are needed."""
+        problem = comparison.problem
+        data = explorer_data(
+            comparison.model(),
+            problem.trusted,
+            problem.split.test,
+            problem.probe_sets[2],
+            name=run_name([result for result in comparison.results if "coverage_D" in result][-1]),
+        )
+        write_json(self.path / "explorer.json", data)
 
 
 def compare(
@@ -229,7 +247,7 @@ def _compare(
             # As many inputs as the certificate's fresh check, so that a slow M is not asked for ever.
             tries = 16 * len(run.model.cells)
             found = attack(run.model, problem.trusted, evaluations=tries, seed=config.seed)
-            result["attack_max_ratio"] = found.max_ratio
+            result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         runs.append(run)
         results.append(result)
     model = last_constrained(runs)
@@ -252,35 +270,6 @@ def fit_methods(config: FitConfig, *, increments: bool) -> list[Method]:
     rivals = [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]
     ours = TETHERED if config.bounds == "affine" else CONSTRAINED
     return [*rivals, replace(ours, loss=config.training.loss)]
-
-
-def report_page(
-    comparison: Comparison,
-    *,
-    study: str,
-    command: str,
-    versions: dict[str, str],
-    sections: Sequence[Section] = (),
-) -> str:
-    """The report of a run: verdict, results, certificate, curves, and a study's own sections."""
-    # Here, because drawing takes half a second to import and most commands draw nothing.
-    from tether.report.figures import as_svg, curves_figure
-
-    histories = {run.method.name: run.history.evaluations for run in comparison.runs}
-    curves = as_svg(curves_figure(histories))
-    caption = "Validation data during training; squared distances in physical units, log scale."
-    certificate = comparison.certificate
-    everything = [
-        Section("Results", grids=[results_grid(comparison.results, study_columns(comparison.results))]),
-        *sections,
-        Section(
-            "Certificate",
-            certificate_lines(certificate, comparison.cost),
-            [delta_grid(certificate.deltas, certificate.evidence)],
-        ),
-        Section("Training", pictures=[Picture(curves, caption)]),
-    ]
-    return page(f"Tether: {study}", verdict(comparison), everything, command=command, versions=versions)
 
 
 def certificate_page(certificate: Certificate, *, command: str) -> str:
@@ -306,18 +295,7 @@ def certificate_page(certificate: Certificate, *, command: str) -> str:
 
 def verdict(comparison: Comparison) -> str:
     """The one sentence that a reader takes away."""
-    certificate = comparison.certificate
-    run = [r for r in comparison.results if "coverage_D" in r][-1]
-    worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
-    level = (
-        f"within delta of the trusted model ({worst}), evidence level {certificate.evidence}"
-        if certificate.certified
-        else f"sampled distance to the trusted model at most {worst}: an estimate, not a guarantee"
-    )
-    coverage = (
-        f"{100 * run['coverage_D']:.1f} % of held-out data and {100 * run['coverage_omega']:.1f} % of probes"
-    )
-    return f"{run_name(run)}: {level}, on a domain that covers {coverage}."
+    return run_lead(comparison.results, comparison.certificate)
 
 
 def study_columns(results: Sequence[dict[str, Any]]) -> dict[str, str]:

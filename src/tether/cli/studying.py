@@ -14,6 +14,8 @@ from tether.cli.results import show_comparison
 from tether.cli.terminal import command_line, console
 from tether.cli.watching import watching
 from tether.progress import console_reporter
+from tether.report.building import build_report
+from tether.report.seeds import certificates_grid, seeds_grid
 from tether.report.tables import rich_table
 from tether.runs import RunFolder
 from tether.studies.demo import demo_config, run_demo
@@ -21,7 +23,7 @@ from tether.studies.registry import NAMES, find_study
 from tether.studies.reproduction import plan_reproduction
 from tether.studies.reproduction import reproduce as run_reproduction
 from tether.studies.runner import outcome_of, run_all
-from tether.studies.summary import certificates_grid, claim_lines, seeds_grid, study_command, write_summary
+from tether.studies.summary import claim_lines, study_command, write_summary
 from tether.studies.tasks import Plan, Task, open_folder, tasks_of
 
 

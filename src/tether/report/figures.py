@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,11 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 from tether.data import Array
+from tether.report.styles import line_styles as line_styles
 from tether.training import Evaluation
 
-# Okabe and Ito's palette; line styles repeat the distinction for print in grey.
-_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
-_DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-", (0, (4, 4)))
 _STILL = 1e-6
 """Metres below which the logarithmic axis shows no motion; labels tell the number."""
 _RC = {
@@ -39,33 +37,6 @@ def styled():
     """The style of every figure."""
     with context(_RC):
         yield
-
-
-def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed.
-
-    A method that occurs with several numbers of memories keeps its colour; more memories, stronger lines.
-    """
-    names = list(names)
-    families: dict[str, list[str]] = {}
-    for name in names:
-        families.setdefault(name.split(" (")[0], []).append(name)
-    styles, rivals = {}, iter(zip(_COLOURS * 2, _DASHES * 2, strict=True))
-    for family, members in families.items():
-        if family == "Trusted":
-            style = {"color": "#777777", "ls": "-", "lw": 1.0}
-        elif family == "Tethered":
-            style = {"color": "#0072B2", "ls": "-", "lw": 2.6}
-        else:
-            colour, dashes = next(rivals)
-            style = {"color": colour, "ls": dashes, "lw": 1.5}
-        for k, name in enumerate(members):
-            strength = (k + 1) / len(members)
-            styles[name] = style | {
-                "lw": style["lw"] * (0.4 + 0.6 * strength),
-                "alpha": 0.35 + 0.65 * strength,
-            }
-    return {name: styles[name] for name in names}
 
 
 def curves_figure(histories: Mapping[str, Sequence[Evaluation]]) -> Figure:

@@ -1,25 +1,24 @@
-"""One self-contained HTML page that opens offline from disk."""
+"""One self-contained HTML page that opens offline from disk, with charts, tables and cells to explore."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
+from importlib.resources import files
+from itertools import count
+from typing import Any
 
 from tether.report.tables import Grid
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; --accent: #0072B2; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-.verdict { border-left: .3rem solid var(--accent); padding: .4rem 1rem; background: var(--soft); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } caption { text-align: left; font-weight: 600; }
-figure { margin: 1rem 0; background: #fff; border-radius: .4rem; padding: .5rem; }
-figure svg { width: 100%; height: auto; } figcaption { color: #444; font-size: .9rem; padding: 0 .5rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .85rem; } pre { overflow-x: auto; }
-"""
+UPLOT_VERSION = "1.6.32"
+_EMBEDDED_BYTES = 1_000_000
+"""Size up to which an animation is put into the page."""
+# Nothing is loaded from anywhere, and the browser is told so.
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True)
@@ -32,42 +31,185 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Animation:
+    """A GIF and what it shows; it is also kept as a file of its name."""
+
+    content: bytes
+    caption: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was said, what was measured, and whether it holds."""
+
+    said: str
+    measured: str
+    holds: bool
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and what stands under it, in this order.
+
+    Attributes:
+        title: the heading.
+        verdicts: shown as a table with marks.
+        paragraphs: plain text.
+        facts: a term and sentences about it.
+        grids: tables that a click on a heading sorts.
+        curves: from :func:`tether.report.curves.curves_data`.
+        pictures: static figures.
+        animations: moving ones.
+        explorer: from :func:`tether.report.explorer.explorer_data`.
+    """
 
     title: str
     paragraphs: Sequence[str] = ()
     grids: Sequence[Grid] = ()
     pictures: Sequence[Picture] = ()
+    animations: Sequence[Animation] = ()
+    verdicts: Sequence[Verdict] = ()
+    facts: Sequence[tuple[str, Sequence[str]]] = ()
+    curves: Mapping[str, Any] | None = None
+    explorer: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One run or study: its sections, and how it was made."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def page(
     title: str, verdict: str, sections: Sequence[Section], *, command: str, versions: dict[str, str]
 ) -> str:
-    """The whole page as text."""
-    body = "\n".join(_section(section) for section in sections)
-    made_by = ", ".join(f"{name} {version}" for name, version in versions.items())
+    """A page of one chapter, as text."""
+    return book(title, [Chapter(title, verdict, sections, command, versions)])
+
+
+def book(title: str, chapters: Sequence[Chapter]) -> str:
+    """The whole page as text; several chapters have a table of contents of their own."""
+    numbers = count()
+    body = "\n".join(_chapter(chapter, number, numbers) for number, chapter in enumerate(chapters))
+    styles = _own("vendor/uPlot.min.css") + _own("report.css")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{_STYLE}</style></head><body>
-<h1>{escape(title)}</h1>
-<p class="verdict">{escape(verdict)}</p>
+<title>{escape(title)}</title><style>{styles}</style></head><body>
+<header class="bar"><nav aria-label="Contents">{_contents(chapters)}</nav>
+<button type="button" id="theme" aria-label="Dark or light" title="Dark or light">◐</button></header>
+<main>
 {body}
-<h2>How this was made</h2><pre>{escape(command)}</pre><p>{escape(made_by)}</p>
+</main>
+<noscript><p class="note">Charts, sorting and the cell explorer need JavaScript; everything else is here
+without it, and curves are also kept as <code>curves.svg</code>.</p></noscript>
+<script>{_own("vendor/uPlot.iife.min.js")}</script>
+<script>{_own("report.js")}</script>
 </body></html>
 """
 
 
-def _section(section: Section) -> str:
+def _own(name: str) -> str:
+    return files("tether.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _contents(chapters: Sequence[Chapter]) -> str:
+    """Links to chapters, or to the sections of a single one."""
+    titles = (
+        {f"c{k}": chapter.title for k, chapter in enumerate(chapters)}
+        if len(chapters) > 1
+        else {_anchor(0, k): section.title for k, section in enumerate(chapters[0].sections)}
+    )
+    return "".join(f'<a href="#{anchor}">{escape(_short(title))}</a>' for anchor, title in titles.items())
+
+
+def _short(title: str) -> str:
+    """A title up to its first comma or colon."""
+    return re.split(r"[,:]\s", title.removeprefix("Tether: "))[0]
+
+
+def _anchor(chapter: int, section: int) -> str:
+    return f"c{chapter}-s{section}"
+
+
+def _chapter(chapter: Chapter, number: int, numbers: Iterator[int]) -> str:
+    level = "h1" if number == 0 else 'h1 class="next"'
+    parts = [f"<{level}>{escape(chapter.title)}</h1>"]
+    if chapter.lead:
+        parts.append(f'<p class="lead">{escape(chapter.lead)}</p>')
+    for k, section in enumerate(chapter.sections):
+        parts.append(f'<section id="{_anchor(number, k)}">{_section(section, numbers)}</section>')
+    if chapter.command:
+        made_by = ", ".join(f"{name} {version}" for name, version in chapter.versions.items())
+        parts.append(
+            f"<section><h2>How this was made</h2><pre><code>{escape(chapter.command)}</code></pre>"
+            f"<p>{escape(made_by)}</p></section>"
+        )
+    return f'<article id="c{number}">' + "\n".join(parts) + "</article>"
+
+
+def _section(section: Section, numbers: Iterator[int]) -> str:
     parts = [f"<h2>{escape(section.title)}</h2>"]
+    if section.verdicts:
+        parts.append(_verdicts(section.verdicts))
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
+    if section.facts:
+        parts.append(_facts(section.facts))
     parts += [_table(grid) for grid in section.grids]
+    if section.curves:
+        parts.append(_interactive("curves", section.curves, next(numbers)))
     parts += [
-        f"<figure>{picture.svg}<figcaption>{escape(picture.caption)}</figcaption></figure>"
+        f"<figure>{compact_svg(picture.svg)}<figcaption>{escape(picture.caption)}</figcaption></figure>"
         for picture in section.pictures
     ]
+    parts += [_animation(animation) for animation in section.animations]
+    if section.explorer:
+        parts.append(_interactive("explorer", section.explorer, next(numbers)))
     return "\n".join(parts)
+
+
+def _interactive(kind: str, data: Mapping[str, Any], number: int) -> str:
+    """A place that the page's script fills from data beside it."""
+    # No `<`, so that nothing in the data can end the element.
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = text.replace("<", "\\u003c")
+    return f'<div class="{kind}"></div><script type="application/json" id="{kind}-{number}">{text}</script>'
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    rows = "".join(
+        f'<tr class="{"holds" if v.holds else "fails"}"><td><span class="mark">'
+        f"{'✓ holds' if v.holds else '✗ does not hold'}</span></td>"
+        f"<td>{escape(v.said)}</td><td>{escape(v.measured)}</td></tr>"
+        for v in verdicts
+    )
+    head = "<th scope=col>verdict</th><th scope=col>said</th><th scope=col>measured</th>"
+    return f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _facts(facts: Sequence[tuple[str, Sequence[str]]]) -> str:
+    rows = "".join(
+        f"<dt>{escape(term)}</dt>" + "".join(f"<dd>{escape(text)}</dd>" for text in texts)
+        for term, texts in facts
+    )
+    return f"<dl>{rows}</dl>"
+
+
+def _animation(animation: Animation) -> str:
+    """In the page itself, or only named where that would make the page heavy."""
+    caption = escape(animation.caption)
+    if len(animation.content) > _EMBEDDED_BYTES:
+        name = f"<code>{escape(animation.name)}.gif</code>"
+        return f"<p class='note'>{caption} An animation, in the file {name} beside the results.</p>"
+    source = f"data:image/gif;base64,{b64encode(animation.content).decode()}"
+    return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
 
 
 def _table(grid: Grid) -> str:
@@ -77,5 +219,19 @@ def _table(grid: Grid) -> str:
     )
     caption = f"<caption>{escape(grid.title)}</caption>"
     return (
-        f"<div class=scroll><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<div class="scroll"><table class="sortable">{caption}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def compact_svg(svg: str) -> str:
+    """The same drawing in fewer characters: hundredths of a pixel, and no names that nobody refers to."""
+    used = set(re.findall(r"#([\w.-]+)", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda m: m.group(0) if m.group(1) in used else "", svg)
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' (?:d|x|y|points)="[^"]*"', _with_short_numbers, svg)
+    return re.sub(r"\s*\n\s*", "\n", svg)
+
+
+def _with_short_numbers(attribute: re.Match[str]) -> str:
+    return re.sub(r"-?\d+\.\d{3,}(?![\de])", lambda m: f"{float(m.group(0)):.2f}", attribute.group(0))

@@ -65,28 +65,44 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
 
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
     """The certificate in sentences."""
-    domain, recheck = certificate.domain, certificate.recheck
     lines = [
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
+        *domain_lines(certificate),
+        f"Fresh check: {recheck_line(certificate)}",
+    ]
+    if cost is not None:
+        lines.append(cost_line(cost))
+    return lines + [f"Assumes: {line}" for line in certificate.assumptions]
+
+
+def domain_lines(certificate: Certificate) -> list[str]:
+    """Where the claim holds, and how much of the held-out inputs that is."""
+    domain = certificate.domain
+    return [
         f"Domain: within {_span(domain.radius)} (scaled) of the nearest memory, inside the box of the "
         "certificate.",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
-        f"Fresh check: {recheck.points} new points inside the cells came to at most "
-        f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the "
-        f"bounds at {percent(recheck.outside_bounds)} of them.",
     ]
-    if cost is not None:
-        lines.append(
-            "Cost of constraining, on held-out data, with the unconstrained network clipped to the bounds: "
-            f"|Γ(f) - x| <= |f - x| + tether miss holds for {percent(cost.sharp_holds)} of outputs"
-            + (
-                ""
-                if cost.paper_holds is None
-                else f", the paper's 2ε + α max|S| for {percent(cost.paper_holds)}"
-            )
-            + f"; the truth lies outside the bounds for {percent(cost.tether_miss_share)}."
-        )
-    return lines + [f"Assumes: {line}" for line in certificate.assumptions]
+
+
+def recheck_line(certificate: Certificate) -> str:
+    """What fresh points showed."""
+    recheck = certificate.recheck
+    return (
+        f"{recheck.points} new points inside the cells came to at most "
+        f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the "
+        f"bounds at {percent(recheck.outside_bounds)} of them."
+    )
+
+
+def cost_line(cost: ApproximationCost) -> str:
+    """What constraining costs in accuracy."""
+    paper = "" if cost.paper_holds is None else f", the paper's 2ε + α max|S| for {percent(cost.paper_holds)}"
+    return (
+        "Cost of constraining, on held-out data, with the unconstrained network clipped to the bounds: "
+        f"|Γ(f) - x| <= |f - x| + tether miss holds for {percent(cost.sharp_holds)} of outputs{paper}"
+        f"; the truth lies outside the bounds for {percent(cost.tether_miss_share)}."
+    )
 
 
 def _span(limits: tuple[float, float]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tether.report.seeds import grouped, values_of
 from tether.report.tables import percent, ratio
 from tether.studies.study import Claim, Outcome
-from tether.studies.summary import grouped, mean_of, values_of
+from tether.studies.summary import mean_of
 
 
 def factor_claim(outcome: Outcome, said: str, worse: str, better: str, key: str, factor: float) -> Claim:

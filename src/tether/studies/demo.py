@@ -79,7 +79,7 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
         f"A car parked at the origin, with zero speed and yaw rate for {STEPS_AT_REST} steps of 0.1 s, "
         "as each model predicts it. It should not move."
     )
-    section = Section("A parked car must stay parked", pictures=[Picture(as_svg(figure), caption)])
+    section = Section("A parked car must stay parked", pictures=[Picture(as_svg(figure), caption, "drift")])
     return comparison, folder.finish(comparison, study="demo", scale=None, sections=[section])
 
 

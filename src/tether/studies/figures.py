@@ -9,17 +9,10 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tether.report.curves import FLOOR as _FLOOR
+from tether.report.curves import TITLES
 from tether.report.figures import line_styles, styled
-from tether.studies.summary import LOSSES, grouped, values_of
-
-_FLOOR = 1e-16
-"""Where a logarithmic axis ends; an exact zero is drawn there."""
-TITLES = {
-    "approximation_loss_D": "Error on D",
-    "constraint_loss_D_mean": "Distance² to M on D, mean",
-    "constraint_loss_omega_mean": "Distance² to M on Ω, mean",
-    "constraint_loss_omega_max": "Distance² to M on Ω, max",
-}
+from tether.report.seeds import LOSSES, grouped, values_of
 
 
 def curves_figure(runs: Sequence[dict[str, Any]]) -> Figure:

@@ -1,4 +1,4 @@
-"""Runs of a study in parallel processes, each in its own files, so that a killed study goes on where it was."""
+"""Runs of studies in parallel processes, each with files of its own: a killed study goes on where it was."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
-from tether.pipeline import build_tether, measure, measure_trusted, prepare, train_method
+from tether.pipeline import Problem, build_tether, measure, measure_trusted, prepare, train_method
 from tether.progress import Report, Reporter
+from tether.report.explorer import explorer_data
 from tether.studies.overview import Overview, Watcher
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
 from tether.studies.study import Outcome
@@ -123,7 +124,9 @@ def _run(task: Task) -> None:
     result = measure(problem, run, tether)
     measured = study.measure(problem, run.model.predict)
     if isinstance(run.model, ConstrainedModel):
-        found = attack(run.model, problem.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed)
+        # One process: the others are busy with other runs.
+        tries = _ATTACKS[plan.scale]
+        found = attack(run.model, problem.trusted, evaluations=tries, seed=task.seed, jobs=1)
         result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         certificate = certify(
             run.model,
@@ -133,7 +136,18 @@ def _run(task: Task) -> None:
             seed=task.seed + 1,
         )
         result["certificate"] = certificate.as_dict()
+        _explore(task, run.model, problem)
     _finish(task, result | measured.values, measured.arrays, [asdict(e) for e in run.history.evaluations])
+
+
+def _explore(task: Task, model: ConstrainedModel, problem: Problem) -> None:
+    """Writes what the report's cell explorer shows, which needs M and the network."""
+    if task.is_explored:
+        test, probes = problem.split.test, problem.probe_sets[2]
+        data = explorer_data(
+            model, problem.trusted, test, probes, name=f"{task.method_name}, seed {task.seed}"
+        )
+        write_json(task.explorer, data)
 
 
 def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:

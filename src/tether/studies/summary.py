@@ -4,101 +4,25 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tether.atomic import write_bytes, write_json, write_text
-from tether.report.page import Picture, Section, page
-from tether.report.tables import Grid, number, percent, ratio, run_name
+from tether.report.building import chapter_of, section_as_dict, write_report
+from tether.report.page import Picture, Section
+from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid, values_of
 from tether.runs import package_versions
 from tether.studies.runner import outcome_of
 from tether.studies.study import Claim, Outcome
-from tether.studies.tasks import Plan, Task
-
-LOSSES = {
-    "approximation_loss_D": "error on D",
-    "constraint_loss_D_mean": "to M on D",
-    "constraint_loss_omega_mean": "to M on Ω",
-    "constraint_loss_omega_max": "worst on Ω",
-}
-
-
-def grouped(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Runs by name of the method, seeds together, in the order of the runs."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault(run_name(run), []).append(run)
-    return groups
-
-
-def values_of(runs: Iterable[dict[str, Any]], key: str) -> list[float]:
-    """What was measured over seeds."""
-    return [run[key] for run in runs if run.get(key) is not None]
+from tether.studies.tasks import Plan, Task, tasks_of
 
 
 def mean_of(outcome: Outcome, name: str, key: str) -> float:
     """Mean over seeds of one method; NaN where no run of it has ended."""
     values = values_of(grouped(outcome.runs).get(name, []), key)
     return float(np.mean(values)) if values else math.nan
-
-
-def seeds_grid(runs: Sequence[dict[str, Any]], extra: Mapping[str, str]) -> Grid:
-    """Mean over seeds, and the standard deviation where there are several; one row per method."""
-    columns = {**LOSSES, **extra}
-    rows = [
-        (name, *(_spread(values_of(group, key)) for key in columns)) for name, group in grouped(runs).items()
-    ]
-    title = (
-        "Held-out data, mean ± standard deviation over seeds; squared errors and squared distances to the "
-        "trusted model M, physical units"
-    )
-    return Grid(title, ("method", *columns.values()), tuple(rows))
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return "-"
-    middle = number(float(np.mean(values)))
-    return middle if len(values) < 2 else f"{middle} ± {number(float(np.std(values, ddof=1)))}"
-
-
-def certificates_grid(runs: Sequence[dict[str, Any]]) -> Grid:
-    """What is certified of each method with cells: the worst over seeds."""
-    rows = []
-    for name, group in grouped(runs).items():
-        held = [run for run in group if "certificate" in run]
-        if held:
-            rows.append(
-                (
-                    name,
-                    held[0]["evidence_level"],
-                    percent(min(values_of(held, "coverage_D"))),
-                    percent(min(values_of(held, "coverage_omega"))),
-                    ratio(max(values_of(held, "attack_max_ratio"))),
-                    f"{sum(values_of(held, 'attack_evaluations')):,.0f}",
-                )
-            )
-    header = ("method", "evidence", "coverage D", "coverage Ω", "attack / delta", "inputs tried")
-    return Grid("Certificates, worst of all seeds", header, tuple(rows))
-
-
-def deltas_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Grid:
-    """Certified delta of each output by method: worst cell, and the median held-out input, worst seed."""
-    held = {n: [r for r in g if "certificate" in r] for n, g in grouped(runs).items()}
-    held = {name: group for name, group in held.items() if group}
-    outputs = list(next(iter(held.values()))[0]["delta_certified"]) if held else []
-    rows = []
-    for output in outputs:
-        cells = []
-        for group in held.values():
-            worst = max(run["delta_certified"][output]["max"] for run in group)
-            middle = max(run["delta_D"][output]["median"] for run in group if run["delta_D"])
-            cells.append(f"{number(worst)} / {number(middle)}")
-        rows.append((f"{output} [{units.get(output) or '-'}]", *cells))
-    return Grid("Certified delta: worst cell / median held-out input", ("output", *held), tuple(rows))
 
 
 def claim_lines(claims: Sequence[Claim]) -> list[str]:
@@ -126,34 +50,42 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     own = study.sections(outcome)
     for picture in (picture for section in own for picture in section.pictures if picture.name):
         write_text(folder / f"{picture.name}.svg", picture.svg)
+    pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
+    # The page draws curves itself.
+    own.append(Section("At the end", pictures=[pictures["bars"], pictures["plane"]]))
+    texts = [f"{task.name}: {_last_line(task)}" for task in failed]
     sections = [
+        *([Section("Failed runs", texts)] if failed else []),
         Section("Verdicts", claim_lines(claims)),
         Section("Results", grids=[seeds_grid(outcome.runs, study.headings)]),
         *own,
         Section("Certificates", grids=[certificates_grid(outcome.runs), deltas_grid(outcome.runs, units)]),
-        Section(
-            "Figures", pictures=[Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()]
-        ),
+        Section("Training", pictures=[pictures["curves"]]),
     ]
-    if failed:
-        texts = [f"{task.name}: {_last_line(task)}" for task in failed]
-        sections.insert(0, Section("Failed runs", texts))
-    versions = package_versions()
-    held = sum(claim.holds for claim in claims)
-    verdict = f"{held} of {len(claims)} claims hold; {len(outcome.runs)} runs, {len(failed)} failed."
-    report = page(f"Tether: {study.title}", verdict, sections, command=command, versions=versions)
-    write_text(folder / "report.html", report)
     write_text(folder / "summary.md", _markdown(f"# {study.title.capitalize()}", command, sections))
-    header = {
+    _keep_explorer(plan, folder)
+    results = {
         "study": plan.study,
+        "title": study.title,
         "scale": plan.scale,
         "command": command,
-        "versions": versions,
+        "versions": package_versions(),
         "units": units,
         "claims": [claim.__dict__ for claim in claims],
+        "failed": texts,
+        "headings": dict(study.headings),
+        "sections": [section_as_dict(section) for section in own],
+        "runs": list(outcome.runs),
     }
-    write_json(folder / "results.json", header | {"runs": list(outcome.runs)})
-    return folder / "report.html"
+    write_json(folder / "results.json", results)
+    return write_report([chapter_of(results, folder)], folder / "report.html")
+
+
+def _keep_explorer(plan: Plan, folder: Path) -> None:
+    """Copies what the cell explorer shows from the run that wrote it; a study without one goes without."""
+    for task in tasks_of(plan, folder)[1]:
+        if task.is_explored and task.explorer.is_file():
+            write_text(folder / "explorer.json", task.explorer.read_text(encoding="utf-8"))
 
 
 def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tether.atomic import write_json
+from tether.pipeline import TETHERED
 from tether.studies.registry import find_study
 from tether.studies.study import Entry, Scale, Study
 
@@ -114,6 +115,18 @@ class Task:
     def progress(self) -> Path:
         """Where the process says how far it is."""
         return self.folder / "progress" / f"{self.slug}.json"
+
+    @property
+    def explorer(self) -> Path:
+        """What the report's cell explorer shows, of the run that is explored."""
+        return self.result.with_suffix(".explorer.json")
+
+    @property
+    def is_explored(self) -> bool:
+        """Whether the run is the one whose cells the report shows: the last tethered, of the first seed."""
+        entries = self.plan.definition.entries(self.plan.scale)
+        tethered = [k for k, entry in enumerate(entries) if entry.method.name == TETHERED.name]
+        return self.seed == self.plan.seeds[0] and self.entry in tethered[-1:]
 
     @property
     def failure(self) -> Path:

@@ -1,0 +1,369 @@
+"""A report from folders of finished runs and studies, without training anything again.
+
+A folder is read by ``results.json`` (what was measured, sections of the study's own, claims), beside it
+``certificate.json`` and ``metrics.jsonl`` of a fit, ``explorer.json``, and the figures that it names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tether.atomic import write_text
+from tether.certificate import ApproximationCost, Certificate, Domain, OutputDelta, Recheck
+from tether.report.curves import TITLES, History, curves_data
+from tether.report.explorer import FORMAT
+from tether.report.page import Animation, Chapter, Picture, Section, Verdict, book
+from tether.report.seeds import certificates_grid, deltas_grid, grouped, has_cells, seeds_grid, values_of
+from tether.report.tables import (
+    Grid,
+    cost_line,
+    delta_grid,
+    domain_lines,
+    number,
+    percent,
+    ratio,
+    recheck_line,
+    run_name,
+)
+
+_CAPTIONS = {
+    "bars": "Held-out data at the end; bars are standard deviations.",
+    "plane": "Accuracy against conformance: the lower left corner wins.",
+}
+_MEASURED = {"memories", "seed", "steps", "best_step", "constraint_loss_D_max", *TITLES}
+"""Numbers of a run that are no column of a study's own."""
+
+
+def build_report(folders: Sequence[Path], out: Path) -> Path:
+    """Writes one page about all runs and studies in `folders`; its path.
+
+    Args:
+        folders: each holds a ``results.json``, or folders that do.
+        out: the file to write.
+
+    Raises:
+        ValueError: where a folder holds no finished run or study, or a damaged one.
+    """
+    found = [path for folder in folders for path in _finished(Path(folder))]
+    if not found:
+        raise ValueError("`folders` must name at least one finished run or study; got none.")
+    return write_report([read_chapter(path) for path in found], Path(out))
+
+
+def write_report(chapters: Sequence[Chapter], out: Path) -> Path:
+    """Writes chapters as one page, with an overview first where there are several; its path."""
+    title = chapters[0].title if len(chapters) == 1 else f"Tether: {len(chapters)} studies and runs"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, book(title, chapters if len(chapters) == 1 else [_overview(title, chapters), *chapters]))
+    return out
+
+
+def _finished(folder: Path) -> list[Path]:
+    """The folder itself, or those in it, that hold results."""
+    if not folder.is_dir():
+        raise ValueError(f"`{folder}` must be a folder of a finished run or study; there is none.")
+    if (folder / "results.json").is_file():
+        return [folder]
+    inner = sorted(path.parent for path in folder.glob("*/results.json"))
+    if not inner:
+        raise ValueError(
+            f"`{folder}` must hold a finished run or study; it has no results.json, nor has a folder in it."
+        )
+    return inner
+
+
+def read_chapter(folder: Path) -> Chapter:
+    """What a folder's files say."""
+    results = _read_json(folder / "results.json")
+    try:
+        return chapter_of(results, folder)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"`{folder / 'results.json'}` must be results of Tether; it is damaged or of another kind "
+            f"({type(error).__name__}: {error})."
+        ) from None
+
+
+def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
+    """A run or study, from what ``results.json`` holds or will hold, and the files beside it."""
+    runs, units = results["runs"], results["units"]
+    certificate = _certificate(results, folder)
+    claims = results.get("claims")
+    verdicts = _run_verdicts(runs, certificate) if claims is None else [Verdict(**claim) for claim in claims]
+    sections = [
+        Section("Verdicts", verdicts=verdicts),
+        Section("Failed runs", results.get("failed", [])),
+        Section("Results", grids=[seeds_grid(runs, _headings(results))]),
+        Section("Training", [_CURVES], curves=curves_data(_histories(runs, folder))),
+        *_own_sections(results, folder),
+        *_certificate_sections(runs, units, certificate),
+        Section("Cell explorer", [_EXPLORER], explorer=_explorer(folder)),
+    ]
+    title = results.get("title") or results["study"]
+    return Chapter(
+        f"Tether: {title}",
+        _lead(results, certificate),
+        [section for section in sections if _is_filled(section)],
+        results.get("command", ""),
+        results.get("versions", {}),
+    )
+
+
+_CURVES = (
+    "On validation data while training went on. Drag to zoom, double-click to zoom out, click a method to "
+    "hide or show it."
+)
+_EXPLORER = (
+    "Every input belongs to the cell of its nearest memory. This is a flat cut through those cells: two "
+    "inputs vary, all others stay at the values of a reference row. Click a cell for its number and delta."
+)
+
+
+def _is_filled(section: Section) -> bool:
+    """Whether anything but an introduction stands in it."""
+    if section.paragraphs and section.paragraphs[0] not in (_CURVES, _EXPLORER):
+        return True
+    parts = (section.verdicts, section.facts, section.pictures, section.animations)
+    return any([*map(bool, parts), section.curves, section.explorer, *(grid.rows for grid in section.grids)])
+
+
+def section_as_dict(section: Section) -> dict[str, Any]:
+    """A study's own section as ``results.json`` keeps it; figures by the names of their files."""
+    return {
+        "title": section.title,
+        "paragraphs": list(section.paragraphs),
+        "grids": [{"title": g.title, "header": g.header, "rows": g.rows} for g in section.grids],
+        "pictures": [{"name": p.name, "caption": p.caption} for p in section.pictures if p.name],
+        "animations": [{"name": a.name, "caption": a.caption} for a in section.animations],
+    }
+
+
+def _own_sections(results: Mapping[str, Any], folder: Path) -> list[Section]:
+    if "sections" in results:
+        return [_section(section, folder) for section in results["sections"]]
+    # As older folders have it: figures without a word about them. Curves are drawn by the page itself.
+    paths = [path for path in sorted(folder.glob("*.svg")) if path.stem != "curves"]
+    pictures = [Picture(_svg(path), _CAPTIONS.get(path.stem, path.stem), path.stem) for path in paths]
+    return [Section("Figures", pictures=pictures)]
+
+
+def _section(section: Mapping[str, Any], folder: Path) -> Section:
+    pictures = [(folder / f"{p['name']}.svg", p) for p in section["pictures"]]
+    animations = [(folder / f"{a['name']}.gif", a) for a in section.get("animations", [])]
+    return Section(
+        section["title"],
+        section["paragraphs"],
+        [Grid(g["title"], tuple(g["header"]), tuple(map(tuple, g["rows"]))) for g in section["grids"]],
+        [Picture(_svg(path), p["caption"], p["name"]) for path, p in pictures if path.is_file()],
+        [Animation(path.read_bytes(), a["caption"], a["name"]) for path, a in animations if path.is_file()],
+    )
+
+
+def _svg(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return text[text.index("<svg") :]
+
+
+def _headings(results: Mapping[str, Any]) -> dict[str, str]:
+    """Columns of the study's own, key to heading; older folders do not name theirs."""
+    if "headings" in results:
+        return dict(results["headings"])
+    keys = {key: None for run in results["runs"] for key, value in run.items() if isinstance(value, float)}
+    skipped = ("seconds_", "operator_", "attack_", "coverage_")
+    keys = [key for key in keys if key not in _MEASURED and not key.startswith(skipped)]
+    return {key: key.replace("_", " ") for key in keys}
+
+
+def _histories(runs: Sequence[dict[str, Any]], folder: Path) -> dict[str, list[History]]:
+    """Evaluations by method and seed: of a study in its results, of a fit in ``metrics.jsonl``."""
+    if any("history" in run for run in runs):
+        return {name: [run.get("history", []) for run in group] for name, group in grouped(runs).items()}
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        return {}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    return {run_name(run): [[line for line in lines if line["method"] == run["method"]]] for run in runs}
+
+
+def _explorer(folder: Path) -> dict[str, Any] | None:
+    path = folder / "explorer.json"
+    data = _read_json(path) if path.is_file() else {}
+    return data if data.get("format") == FORMAT else None
+
+
+def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+    """Of a fit: its own. Of a study: that of the last tethered method, first seed."""
+    path = folder / "certificate.json"
+    if path.is_file():
+        return _read_json(path)
+    held = [run for run in results["runs"] if run.get("certificate")]
+    tethered = [run for run in held if run["method"].startswith("Tethered")] or held
+    if not tethered:
+        return None
+    group = grouped(tethered)[run_name(tethered[-1])]
+    return group[0]["certificate"] | {"of": f"{run_name(group[0])}, seed {group[0]['seed']}"}
+
+
+def certificate_from(content: Mapping[str, Any]) -> Certificate:
+    """A certificate from its dictionary; what older ones do not say is None."""
+    deltas = tuple(OutputDelta(**({"single": None} | dict(delta))) for delta in content["deltas"])
+    parts = {
+        "deltas": deltas,
+        "domain": Domain(**content["domain"]),
+        "recheck": Recheck(**content["recheck"]),
+        "assumptions": tuple(content["assumptions"]),
+    }
+    return Certificate(**{f.name: content[f.name] for f in fields(Certificate)} | parts)
+
+
+def _certificate_sections(
+    runs: Sequence[dict[str, Any]], units: Mapping[str, str], content: Mapping[str, Any] | None
+) -> list[Section]:
+    sections = []
+    if content is not None:
+        certificate = certificate_from(content)
+        cost = content.get("approximation_cost")
+        whose = f" of {content['of']}" if "of" in content else ""
+        box = tuple((n, f"{low:.6g}", f"{high:.6g}") for n, (low, high) in certificate.domain.box.items())
+        sections.append(
+            Section(
+                f"The certificate{whose}, in plain words",
+                facts=_certificate_facts(certificate, None if cost is None else ApproximationCost(**cost)),
+                grids=[
+                    delta_grid(certificate.deltas, certificate.evidence),
+                    Grid("Domain box: nothing is claimed beyond", ("input", "from", "to"), box),
+                ],
+            )
+        )
+    # A fit has one model with cells, whose deltas the certificate has said.
+    of_all = [deltas_grid(runs, units)] if any("certificate" in run for run in runs) else []
+    sections.append(Section("The attack", _attack_lines(runs), [certificates_grid(runs), *of_all]))
+    return sections
+
+
+def _certificate_facts(
+    certificate: Certificate, cost: ApproximationCost | None
+) -> list[tuple[str, Sequence[str]]]:
+    digest = certificate.trusted_source_sha256 or "not known"
+    facts = [
+        ("What is claimed", [certificate.claim]),
+        ("Where it holds", domain_lines(certificate)),
+        ("What it assumes", certificate.assumptions),
+        ("What was checked", [recheck_line(certificate), *([] if cost is None else [cost_line(cost)])]),
+        ("The trusted model", [f"{certificate.trusted_name}, source sha256 {digest}"]),
+    ]
+    return facts
+
+
+def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """What the search for counter-examples found, by what each claim is worth."""
+    lines = []
+    for name, group in grouped([run for run in runs if run.get("attack_max_ratio") is not None]).items():
+        worst, tried = max(values_of(group, "attack_max_ratio")), sum(values_of(group, "attack_evaluations"))
+        evidence = group[0]["evidence_level"]
+        end = "no counter-example" if worst <= 1 else _BROKEN[evidence]
+        after = f" after {tried:,.0f} inputs" if tried else ""
+        lines.append(f"{name} ({evidence}){after}: at most {ratio(worst)} of delta, {end}.")
+    if lines:
+        lines.insert(
+            0,
+            "A search over the whole domain for an input at which some weights would take the model farther "
+            "from M than delta. More than 1 refutes the number.",
+        )
+    return lines
+
+
+_BROKEN = {
+    "proved": "A COUNTER-EXAMPLE",
+    "lipschitz": "A COUNTER-EXAMPLE: the constants do not hold",
+    "statistical": "which a claim about a share of inputs allows at single ones",
+    "sampled": "so that the sampled number is an underestimate, as it may be",
+}
+
+
+def _lead(results: Mapping[str, Any], certificate: Mapping[str, Any] | None) -> str:
+    runs, claims = results["runs"], results.get("claims")
+    if claims is None:
+        return "" if certificate is None else run_lead(runs, certificate_from(certificate))
+    held, failed = sum(claim["holds"] for claim in claims), len(results.get("failed", []))
+    scale = f" at scale {results['scale']}" if results.get("scale") else ""
+    return f"{held} of {len(claims)} claims hold; {len(runs)} runs{scale}, {failed} failed."
+
+
+def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str:
+    """The one sentence that a reader of a fit takes away."""
+    run = [r for r in runs if "coverage_D" in r][-1]
+    worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
+    level = (
+        f"within delta of the trusted model ({worst}), evidence level {certificate.evidence}"
+        if certificate.certified
+        else f"sampled distance to the trusted model at most {worst}: an estimate, not a guarantee"
+    )
+    coverage = (
+        f"{100 * run['coverage_D']:.1f} % of held-out data and {100 * run['coverage_omega']:.1f} % of probes"
+    )
+    return f"{run_name(dict(run))}: {level}, on a domain that covers {coverage}."
+
+
+def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any] | None) -> list[Verdict]:
+    """What any fit can be asked: is it certified, where, did it withstand attack, is it as accurate."""
+    held = [run for run in runs if has_cells(run)]
+    if not held or certificate is None:
+        return []
+    ours = held[-1]
+    covered = min(ours["coverage_D"], ours["coverage_omega"])
+    verdicts = [
+        Verdict(
+            f"{run_name(ours)} stays within delta of the trusted model, for any weights",
+            f"evidence level {certificate['evidence']}",
+            bool(certificate["certified"]),
+        ),
+        Verdict("Its domain covers at least 99 % of held-out D and Ω", percent(covered), covered >= 0.99),
+    ]
+    if ours.get("attack_max_ratio") is not None:
+        worst = ours["attack_max_ratio"]
+        verdicts.append(Verdict("It withstands attack", f"{ratio(worst)} of delta", worst <= 1))
+    rivals = [run for run in runs if run["method"] != "Trusted" and "delta_certified" not in run]
+    if rivals:
+        best = min(rivals, key=lambda run: run["approximation_loss_D"])
+        error, other = ours["approximation_loss_D"], best["approximation_loss_D"]
+        verdicts.append(
+            Verdict(
+                f"It is as accurate on held-out D as the best network without a tether, {run_name(best)}",
+                f"squared error {number(error)} against {number(other)}",
+                error <= other,
+            )
+        )
+    return verdicts
+
+
+def _overview(title: str, chapters: Sequence[Chapter]) -> Chapter:
+    """All verdicts, and what each chapter has come to."""
+    rows, sections = [], []
+    for chapter in chapters:
+        verdicts = [verdict for section in chapter.sections for verdict in section.verdicts]
+        held = sum(verdict.holds for verdict in verdicts)
+        name = chapter.title.removeprefix("Tether: ")
+        rows.append((name, f"{held} of {len(verdicts)}", chapter.lead))
+        sections.append(Section(name, verdicts=verdicts))
+    held = sum(v.holds for section in sections for v in section.verdicts)
+    every = sum(len(section.verdicts) for section in sections)
+    table = Grid("Studies and runs in this report", ("study", "claims that hold", "in short"), tuple(rows))
+    filled = [section for section in sections if section.verdicts]
+    return Chapter(title, f"{held} of {every} claims hold.", [Section("Overview", grids=[table]), *filled])
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = re.sub(r"\s+", " ", str(error))
+        raise ValueError(f"`{path}` must be JSON written by Tether; it cannot be read ({reason}).") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"`{path}` must be JSON written by Tether; got a {type(content).__name__}.")
+    return content

@@ -1,0 +1,56 @@
+"""One style for each method, the same in figures and on the page; for print and for the colour-blind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+# Okabe and Ito's palette; line styles repeat the distinction for print in grey.
+_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
+_DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-", (0, (4, 4)))
+_ON_PAGE = {"-": [], "--": [7, 4], "-.": [9, 3, 2, 3], ":": [2, 3]}
+
+
+def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed.
+
+    A method that occurs with several numbers of memories keeps its colour; more memories, stronger lines.
+    """
+    names = list(names)
+    families: dict[str, list[str]] = {}
+    for name in names:
+        families.setdefault(name.split(" (")[0], []).append(name)
+    styles, rivals = {}, iter(zip(_COLOURS * 2, _DASHES * 2, strict=True))
+    for family, members in families.items():
+        if family == "Trusted":
+            style = {"color": "#777777", "ls": "-", "lw": 1.0}
+        elif family == "Tethered":
+            style = {"color": "#0072B2", "ls": "-", "lw": 2.6}
+        else:
+            colour, dashes = next(rivals)
+            style = {"color": colour, "ls": dashes, "lw": 1.5}
+        for k, name in enumerate(members):
+            strength = (k + 1) / len(members)
+            styles[name] = style | {
+                "lw": style["lw"] * (0.4 + 0.6 * strength),
+                "alpha": 0.35 + 0.65 * strength,
+            }
+    return {name: styles[name] for name in names}
+
+
+def page_styles(names: Iterable[str]) -> list[dict[str, Any]]:
+    """The same styles as a page draws them: a dash is a list of lengths in pixels."""
+    return [
+        {
+            "name": name,
+            "color": style["color"],
+            "width": round(style["lw"], 2),
+            "alpha": round(style["alpha"], 2),
+            "dash": _page_dash(style["ls"]),
+        }
+        for name, style in line_styles(names).items()
+    ]
+
+
+def _page_dash(style: str | tuple[int, tuple[int, ...]]) -> list[int]:
+    return _ON_PAGE[style] if isinstance(style, str) else [2 * length for length in style[1]]
