@@ -14,7 +14,9 @@ from rich.console import Console
 
 from tether import __version__
 from tether.cli.claims import attack_command, certify_command, verify_command
+from tether.cli.collecting import collecting
 from tether.cli.learning import fit, info, predict
+from tether.cli.reporting import report
 from tether.cli.studying import demo, reproduce, study
 from tether.cli.terminal import console
 from tether.errors import CertificateError
@@ -36,6 +38,8 @@ app.command("certify")(certify_command)
 app.command("verify")(verify_command)
 app.command("attack")(attack_command)
 app.command()(info)
+app.command()(report)
+app.add_typer(collecting, name="collect")
 
 
 @app.callback(invoke_without_command=True)
