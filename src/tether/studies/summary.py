@@ -34,7 +34,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     """Writes ``results.json``, figures and ``report.html``; the path of the report."""
     # Here, because drawing takes half a second to import and most commands draw nothing.
     from tether.report.figures import as_png, as_svg
-    from tether.studies.figures import bars_figure, curves_figure, plane_figure
+    from tether.studies.figures import bars_figure, curves_figure, memories_figure, plane_figure
 
     study, outcome = plan.definition, outcome_of(plan, folder)
     units = _units(plan, folder)
@@ -44,6 +44,9 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         "bars": (bars_figure(outcome.runs), "Held-out data at the end; bars are standard deviations."),
         "plane": (plane_figure(outcome.runs), "Accuracy against conformance: the lower left corner wins."),
     }
+    by_count = memories_figure(outcome.runs, units)
+    if by_count is not None:
+        figures["memories"] = (by_count, "What is certified against the number of memories.")
     for name, (figure, _) in figures.items():
         write_bytes(folder / f"{name}.png", as_png(figure))
         write_text(folder / f"{name}.svg", as_svg(figure))
@@ -52,7 +55,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         write_text(folder / f"{picture.name}.svg", picture.svg)
     pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
     # The page draws curves itself.
-    own.append(Section("At the end", pictures=[pictures["bars"], pictures["plane"]]))
+    own.append(Section("At the end", pictures=[p for name, p in pictures.items() if name != "curves"]))
     texts = [f"{task.name}: {_last_line(task)}" for task in failed]
     sections = [
         *([Section("Failed runs", texts)] if failed else []),
