@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,8 +40,13 @@ class FitConfig:
             `sigmoid` on everything measured so far.
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
             where cells meet.
+        follow: where probes make an affine tether follow M exactly: at inputs that share the values on
+            which all probes agree (`agreed`: a parked car, wherever it stands), or in every cell that holds
+            a probe (`cells`). A cell without labelled data follows M in either case.
         hidden: layer widths of the network.
         coverage: quantile of held-out inputs that the coverage radius must reach.
+        reach: the coverage radius, as a multiple of what covers that quantile; where M is all but affine,
+            more reach costs next to nothing.
         domain: limits of inputs by name, beyond which nothing is claimed.
         validation: share of episodes (and probes) held out to choose radius and weights.
         test: share of episodes (and probes) held out to measure.
@@ -57,8 +63,10 @@ class FitConfig:
     evidence: Evidence | None = None
     operator: Operator = "clip"
     smooth: bool = False
+    follow: Literal["agreed", "cells"] = "agreed"
     hidden: tuple[int, ...] = (256, 256)
     coverage: float = 0.995
+    reach: float = 1.25
     domain: Box | None = None
     validation: float = 0.15
     test: float = 0.15
@@ -73,6 +81,8 @@ class FitConfig:
             raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
+        if not (self.reach >= 1 and math.isfinite(self.reach)):
+            raise ValueError(f"`reach` must be a finite number of at least 1; got {self.reach}.")
         if self.delta is not None and self.bounds != "affine":
             raise ValueError(
                 "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
@@ -80,6 +90,10 @@ class FitConfig:
         if self.smooth and self.bounds != "affine":
             raise ValueError(
                 "`smooth` must come with bounds 'affine'; got 'interval', whose bounds are steps."
+            )
+        if self.smooth and self.follow == "cells":
+            raise ValueError(
+                "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
@@ -92,6 +106,7 @@ _CHOICES = {
     "metric": (None, "data", "trusted"),
     "evidence": (None, "sampled", "statistical", "lipschitz", "proved"),
     "operator": ("sigmoid", "clip"),
+    "follow": ("agreed", "cells"),
 }
 
 

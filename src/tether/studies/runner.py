@@ -27,11 +27,19 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
-from tether.pipeline import build_tether, measure, measure_trusted, prepare, train_method
+from tether.pipeline import (
+    FitConfig,
+    Problem,
+    build_tether,
+    measure,
+    measure_trusted,
+    prepare,
+    train_method,
+)
 from tether.progress import Report, Reporter, silent
 from tether.studies.registry import find_study
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether.studies.study import Entry, Outcome, Scale, Study
+from tether.studies.study import Entry, Measured, Outcome, Scale, Study, Trained
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
 TRUSTED = "Trusted"
@@ -113,6 +121,7 @@ class Task:
 
 def open_folder(plan: Plan, folder: Path) -> None:
     """Makes the folder of a study, or takes up one made for the same plan."""
+    plan.definition.check_options(plan.options)
     asked = {**asdict(plan), "seeds": list(plan.seeds)}
     path = folder / "study.json"
     if path.is_file():
@@ -168,7 +177,7 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
-    return Outcome(plan.scale, runs, arrays)
+    return Outcome(plan.scale, runs, arrays, plan.options)
 
 
 def _share_done(tasks: Sequence[Task]) -> tuple[int, int]:
@@ -227,20 +236,30 @@ def _run(task: Task) -> None:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
         _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
         return
-    method = task.row.method
-    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
-    run = train_method(
-        problem,
-        method,
-        config,
-        tether=tether,
-        checkpoint=task.folder / "checkpoints" / f"{task.slug}.safetensors",
-        reporter=_file_reporter(task, 0.0, 0.9),
-    )
-    result = measure(problem, run, tether)
+    trained = _train(task, problem, config)
+    run = trained.run
     measured = study.measure(problem, run.model.predict)
+    seen = study.inspect(problem, run.model) if study.inspect else Measured({}, {})
+    _finish(
+        task,
+        trained.values | measured.values | seen.values,
+        {**measured.arrays, **seen.arrays},
+        [asdict(e) for e in run.history.evaluations],
+    )
+
+
+def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:
+    """The method of a task, trained, measured, and certified where it can be."""
+    method, scale, reporter = task.row.method, task.plan.scale, _file_reporter(task, 0.0, 0.9)
+    checkpoint = task.folder / "checkpoints" / f"{task.slug}.safetensors"
+    if task.row.trainer is not None:
+        trained = task.row.trainer(problem, config, scale=scale, checkpoint=checkpoint, reporter=reporter)
+        return replace(trained, values=measure(problem, trained.run) | trained.values)
+    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
+    run = train_method(problem, method, config, tether=tether, checkpoint=checkpoint, reporter=reporter)
+    result = measure(problem, run, tether)
     if isinstance(run.model, ConstrainedModel):
-        found = attack(run.model, problem.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed)
+        found = attack(run.model, problem.trusted, evaluations=_ATTACKS[scale], seed=task.seed)
         result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         certificate = certify(
             run.model,
@@ -250,7 +269,7 @@ def _run(task: Task) -> None:
             seed=task.seed + 1,
         )
         result["certificate"] = certificate.as_dict()
-    _finish(task, result | measured.values, measured.arrays, [asdict(e) for e in run.history.evaluations])
+    return Trained(run, result)
 
 
 def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:
