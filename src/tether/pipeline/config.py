@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from tether.constrained import (
     Operator,
 )
-from tether.data import Box, Target, Transitions
+from tether.data import Array, Box, Schema, Target, Transitions
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
@@ -31,6 +33,10 @@ class FitConfig:
         metric: what makes cells small along an input: its spread in the `data`, or also how much the
             `trusted` model bends along it; by default the former for interval bounds, as in the paper,
             and the latter for affine ones.
+        stretch: by how much larger cells are along an input than the metric makes them, by name; at 100 a
+            change of that input all but never changes the cell.
+        noise: standard deviation, in units of an input's scale and by its name, of what is added to the
+            network's features while it trains, so that it leans less on an input that M explains.
         target: predict next states or increments; by default increments where every output
             advances a state, because interval bounds on them are tighter.
         evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
@@ -59,6 +65,8 @@ class FitConfig:
     bounds: TetherKind = "interval"
     delta: float | Mapping[str, float] | None = None
     metric: Literal["data", "trusted"] | None = None
+    stretch: Mapping[str, float] | None = None
+    noise: Mapping[str, float] | None = None
     target: Target | None = None
     evidence: Evidence | None = None
     operator: Operator = "clip"
@@ -112,6 +120,20 @@ _CHOICES = {
 
 def _options(allowed: tuple[str | None, ...]) -> str:
     return ", ".join(f"'{choice}'" for choice in allowed if choice is not None)
+
+
+def resolve_inputs(option: str, values: Mapping[str, float] | None, schema: Schema, default: float) -> Array:
+    """(D,) one number for each input: those given by name, `default` for the others."""
+    given = values or {}
+    unknown = sorted(set(given) - set(schema.inputs))
+    if unknown:
+        raise ValueError(
+            f"`{option}` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}."
+        )
+    bad = [name for name, value in given.items() if not (math.isfinite(value) and value > 0)]
+    if bad:
+        raise ValueError(f"`{option}` must be finite and positive; got {given[bad[0]]} for '{bad[0]}'.")
+    return np.array([given.get(name, default) for name in schema.inputs], dtype=np.float64)
 
 
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:

@@ -21,7 +21,13 @@ from tether.cells import Cells, build_cells, pin_memories
 from tether.data import Array, Schema, Target
 from tether.memories import fit_memories
 from tether.metric import bending_weights
-from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
+from tether.pipeline.config import (
+    FitConfig,
+    TetherKind,
+    resolve_evidence,
+    resolve_inputs,
+    resolve_target,
+)
 from tether.pipeline.problem import Problem
 from tether.progress import Reporter, silent
 from tether.ranges import Evidence
@@ -69,6 +75,7 @@ def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter =
         scale = scale / bending_weights(
             problem.trusted, problem.training_inputs, schema, target, seed=config.seed
         )
+    scale = scale * resolve_inputs("stretch", config.stretch, problem.split.train.schema, 1.0)
     with reporter("Memories") as progress:
         memories = fit_memories(
             problem.training_inputs / scale, config.memories, seed=config.seed, progress=progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tether.studies.pancreas.clinical import time_in_range, zone_shares
 from tether.studies.pancreas.data import (
     HELD_OUT,
     check_paper_traces,
+    glucose_schema,
     low_glucose_probes,
     read_paper_traces,
     simulate_data,
@@ -65,6 +67,10 @@ _PAPER = {
     "sampling": SamplingConfig(refinements=2),
 }
 _GAMMA = {"gamma": 0.99}
+_INSULIN = tuple(name for name in glucose_schema().inputs if name.startswith("insulin"))
+# M explains insulin: cells do not look at it, and the network is kept from leaning on chance in it.
+_STEADY = {"stretch": dict.fromkeys(_INSULIN, 100.0), "noise": dict.fromkeys(_INSULIN, 1.0)}
+_VANILLA_NOISY = replace(VANILLA, name="Vanilla, noisy insulin")
 
 
 def _simulate(scale: Scale, seed: int, options: Mapping[str, str], reporter: Reporter) -> StudyData:
@@ -119,11 +125,13 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
     steps, counts = _STEPS[scale], _MEMORIES[scale]
     return (
         Entry(VANILLA, steps),
+        # What the noise that helps Tethered does for a network without M.
+        Entry(_VANILLA_NOISY, steps, changes={"noise": _STEADY["noise"]}),
         Entry(VANILLA_INCREMENT, steps),
         Entry(RESIDUAL, steps),
         Entry(AUGMENTED_LAGRANGIAN, steps),
         *(Entry(CONSTRAINED, steps, count, _PAPER, _GAMMA) for count in counts),
-        *(Entry(TETHERED, steps, count) for count in counts),
+        *(Entry(TETHERED, steps, count, _STEADY) for count in counts),
         Entry(MONOTONE, steps, counts[len(counts) // 2], trainer=_train_monotone),
         Entry(DIRECT, steps),
     )

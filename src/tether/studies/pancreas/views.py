@@ -54,8 +54,8 @@ def _armax(outcome: Outcome, shown: Mapping[str, Mapping[str, Array]], seed: int
         model, run["armax_error"], run["armax_unconstrained_error"], 0.0, arrays["armax_held"].astype(bool)
     )
     text = (
-        "ARMAX: an affine function of the 31 inputs, the exact least-squares solution on the training part of "
-        f"D with insulin weights of at most 0. Error there {number(fit.error)} (mg/dl)², without the "
+        "ARMAX: an affine function of the 31 inputs, the exact least-squares solution on the training part "
+        f"of D with insulin weights of at most 0. Error there {number(fit.error)} (mg/dl)², without the "
         f"constraint {number(fit.unconstrained_error)}; {int(fit.held.sum())} of 11 insulin weights are held "
         "at 0."
     )
@@ -123,8 +123,8 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
     pairs = sum(run["monotonicity_attack_pairs"] for run in attacked)
     rises = sum(run["monotonicity_attack_rises"] for run in attacked)
     return [
-        f"Attack on {MONOTONE.name}: {pairs:,} pairs, near data and far from them, insulin raised by anything "
-        f"from one unit in the last place to ten times its scale; {rises:,} rose."
+        f"Attack on {MONOTONE.name}: {pairs:,} pairs, near data and far from them, insulin raised by "
+        f"anything from one unit in the last place to ten times its scale; {rises:,} rose."
     ]
 
 
