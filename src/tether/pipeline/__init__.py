@@ -22,7 +22,7 @@ from tether.pipeline.methods import (
     train_method,
 )
 from tether.pipeline.problem import Part, Problem, prepare
-from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether
+from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether, pinned_inputs
 
 __all__ = [
     "AUGMENTED_LAGRANGIAN",
@@ -47,6 +47,7 @@ __all__ = [
     "fit",
     "measure",
     "measure_trusted",
+    "pinned_inputs",
     "prepare",
     "record",
     "resolve_evidence",

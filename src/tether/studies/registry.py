@@ -8,7 +8,7 @@ from typing import cast
 from tether.studies.study import Study
 
 # Modules, not studies: a simulator or a plotting library is only imported for the study that is run.
-_MODULES = {"drones": "tether.studies.drones.study"}
+_MODULES = {"drones": "tether.studies.drones.study", "pancreas": "tether.studies.pancreas.study"}
 NAMES = tuple(_MODULES)
 
 

@@ -22,12 +22,20 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
-from tether.pipeline import Problem, build_tether, measure, measure_trusted, prepare, train_method
+from tether.pipeline import (
+    FitConfig,
+    Problem,
+    build_tether,
+    measure,
+    measure_trusted,
+    prepare,
+    train_method,
+)
 from tether.progress import Report, Reporter
 from tether.report.explorer import explorer_data
 from tether.studies.overview import Overview, Watcher
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether.studies.study import Outcome
+from tether.studies.study import Measured, Outcome, Trained
 from tether.studies.tasks import Plan, Task, tasks_of
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
@@ -67,7 +75,7 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
-    return Outcome(plan.scale, runs, arrays)
+    return Outcome(plan.scale, runs, arrays, plan.options)
 
 
 def _begin_process() -> None:
@@ -111,21 +119,31 @@ def _run(task: Task) -> None:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
         _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
         return
-    method = task.row.method
-    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
-    run = train_method(
-        problem,
-        method,
-        config,
-        tether=tether,
-        checkpoint=task.folder / "checkpoints" / f"{task.slug}.safetensors",
-        reporter=_file_reporter(task, 0.0, 0.9),
-    )
-    result = measure(problem, run, tether)
+    trained = _train(task, problem, config)
+    run = trained.run
     measured = study.measure(problem, run.model.predict)
+    seen = study.inspect(problem, run.model) if study.inspect else Measured({}, {})
+    _finish(
+        task,
+        trained.values | measured.values | seen.values,
+        {**measured.arrays, **seen.arrays},
+        [asdict(e) for e in run.history.evaluations],
+    )
+
+
+def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:
+    """The method of a task, trained, measured, and certified where it can be."""
+    method, scale, reporter = task.row.method, task.plan.scale, _file_reporter(task, 0.0, 0.9)
+    checkpoint = task.folder / "checkpoints" / f"{task.slug}.safetensors"
+    if task.row.trainer is not None:
+        trained = task.row.trainer(problem, config, scale=scale, checkpoint=checkpoint, reporter=reporter)
+        return replace(trained, values=measure(problem, trained.run) | trained.values)
+    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
+    run = train_method(problem, method, config, tether=tether, checkpoint=checkpoint, reporter=reporter)
+    result = measure(problem, run, tether)
     if isinstance(run.model, ConstrainedModel):
         # One process: the others are busy with other runs.
-        tries = _ATTACKS[plan.scale]
+        tries = _ATTACKS[scale]
         found = attack(run.model, problem.trusted, evaluations=tries, seed=task.seed, jobs=1)
         result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         certificate = certify(
@@ -137,7 +155,7 @@ def _run(task: Task) -> None:
         )
         result["certificate"] = certificate.as_dict()
         _explore(task, run.model, problem)
-    _finish(task, result | measured.values, measured.arrays, [asdict(e) for e in run.history.evaluations])
+    return Trained(run, result)
 
 
 def _explore(task: Task, model: ConstrainedModel, problem: Problem) -> None:
