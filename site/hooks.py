@@ -34,7 +34,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mathematics as MathML, which browsers show without a script; roles of docstrings without their names."""
+    """Mathematics as MathML, which browsers show without a script; roles of docstrings go."""
     html = _INLINE.sub(lambda found: convert(unescape(found[1])), html)
     html = _DISPLAY.sub(lambda found: convert(unescape(found[1]), display="block"), html)
     return _ROLE.sub("", html)
