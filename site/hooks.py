@@ -10,7 +10,7 @@ from typing import Any
 from latex2mathml.converter import convert
 from typer.testing import CliRunner
 
-_VERB = re.compile(r"^## tether (\w+)$.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_VERB = re.compile(r"^#{2,3} tether (\w+)$.*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 _DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 _ROLE = re.compile(r":(?:func|class|meth|data|attr):(?=<code>)")
