@@ -15,6 +15,7 @@ from tether.pipeline import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
     DIRECT,
+    HARDNET,
     RESIDUAL,
     TETHERED,
     VANILLA,
@@ -123,6 +124,7 @@ def _config(scale: Scale) -> FitConfig:
 
 def _entries(scale: Scale) -> tuple[Entry, ...]:
     steps, counts = _STEPS[scale], _MEMORIES[scale]
+    middle = counts[len(counts) // 2]
     return (
         Entry(VANILLA, steps),
         # What the noise that helps Tethered does for a network without M.
@@ -131,8 +133,9 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
         Entry(RESIDUAL, steps),
         Entry(AUGMENTED_LAGRANGIAN, steps),
         *(Entry(CONSTRAINED, steps, count, _PAPER, _GAMMA) for count in counts),
+        Entry(HARDNET, steps, middle, {"operator": "project", "stretch": _STEADY["stretch"]}),
         *(Entry(TETHERED, steps, count, _STEADY) for count in counts),
-        Entry(MONOTONE, steps, counts[len(counts) // 2], trainer=_train_monotone),
+        Entry(MONOTONE, steps, middle, trainer=_train_monotone),
         Entry(DIRECT, steps),
     )
 
