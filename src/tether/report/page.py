@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,9 +18,12 @@ h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } caption { text-align: left; font-weight: 600; }
 figure { margin: 1rem 0; background: #fff; border-radius: .4rem; padding: .5rem; }
-figure svg { width: 100%; height: auto; } figcaption { color: #444; font-size: .9rem; padding: 0 .5rem; }
+figure svg, figure img { width: 100%; height: auto; }
+figcaption { color: #444; font-size: .9rem; padding: 0 .5rem; }
 code, pre { font-family: ui-monospace, monospace; font-size: .85rem; } pre { overflow-x: auto; }
 """
+_EMBEDDED_BYTES = 1_000_000
+"""Size up to which an animation is put into the page."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,15 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Animation:
+    """A GIF and what it shows; it is also kept as a file of its name."""
+
+    content: bytes
+    caption: str
+    name: str
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading and what stands under it."""
 
@@ -39,6 +52,7 @@ class Section:
     paragraphs: Sequence[str] = ()
     grids: Sequence[Grid] = ()
     pictures: Sequence[Picture] = ()
+    animations: Sequence[Animation] = ()
 
 
 def page(
@@ -67,7 +81,17 @@ def _section(section: Section) -> str:
         f"<figure>{picture.svg}<figcaption>{escape(picture.caption)}</figcaption></figure>"
         for picture in section.pictures
     ]
+    parts += [_animation(animation) for animation in section.animations]
     return "\n".join(parts)
+
+
+def _animation(animation: Animation) -> str:
+    """In the page itself, or from the file beside it where that would make the page heavy."""
+    source = f"{animation.name}.gif"
+    if len(animation.content) < _EMBEDDED_BYTES:
+        source = f"data:image/gif;base64,{b64encode(animation.content).decode()}"
+    caption = escape(animation.caption)
+    return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
 
 
 def _table(grid: Grid) -> str:

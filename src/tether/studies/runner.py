@@ -27,11 +27,21 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
-from tether.pipeline import build_tether, measure, measure_trusted, prepare, train_method
+from tether.pipeline import (
+    FitConfig,
+    Problem,
+    build_tether,
+    measure,
+    measure_losses,
+    measure_trusted,
+    prepare,
+    train_method,
+)
 from tether.progress import Report, Reporter, silent
 from tether.studies.registry import find_study
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether.studies.study import Entry, Outcome, Scale, Study
+from tether.studies.study import Entry, Measured, Outcome, Scale, Study, StudyData
+from tether.trusted import TrustedModel
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
 TRUSTED = "Trusted"
@@ -168,7 +178,9 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
-    return Outcome(plan.scale, runs, arrays)
+    files = {seed: folder / "data" / f"{seed}.npz" for seed in plan.seeds}
+    data = {seed: read_data(path) for seed, path in files.items() if path.exists()}
+    return Outcome(plan.scale, runs, arrays, data)
 
 
 def _share_done(tasks: Sequence[Task]) -> tuple[int, int]:
@@ -220,37 +232,47 @@ def _run(task: Task) -> None:
     data = read_data(task.folder / "data" / f"{task.seed}.npz")
     base = study.config(plan.scale)
     config = replace(base, seed=task.seed) if task.entry == -1 else task.row.config(base, task.seed)
-    problem = prepare(
-        data.transitions, trusted=study.trusted(data, config), probes=data.probes, config=config
-    )
+    problem = own = _problem(data, study.trusted(data, config), config)
     if task.entry == -1:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
         _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
         return
-    method = task.row.method
-    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
+    method, recast = task.row.method, study.recasts.get(task.row.recast or "")
+    if recast is not None:
+        own = _problem(recast.data(data), recast.trusted, config)
+    tether = build_tether(own, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
     run = train_method(
-        problem,
+        own,
         method,
         config,
         tether=tether,
         checkpoint=task.folder / "checkpoints" / f"{task.slug}.safetensors",
         reporter=_file_reporter(task, 0.0, 0.9),
     )
-    result = measure(problem, run, tether)
-    measured = study.measure(problem, run.model.predict)
+    result = measure(own, run, tether)
+    step = run.model.predict if recast is None else recast.restore(run.model.predict)
+    if recast is not None:
+        result |= measure_losses(problem, step)
+    measured = study.measure(problem, step)
+    inspected = Measured({}, {}) if study.inspect is None else study.inspect(own, run.model)
     if isinstance(run.model, ConstrainedModel):
-        found = attack(run.model, problem.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed)
+        found = attack(run.model, own.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed)
         result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         certificate = certify(
             run.model,
-            problem.trusted,
-            transitions=problem.split.test,
-            probes=problem.probe_sets[2],
+            own.trusted,
+            transitions=own.split.test,
+            probes=own.probe_sets[2],
             seed=task.seed + 1,
         )
         result["certificate"] = certificate.as_dict()
-    _finish(task, result | measured.values, measured.arrays, [asdict(e) for e in run.history.evaluations])
+    result |= measured.values | inspected.values
+    arrays = {**measured.arrays, **inspected.arrays}
+    _finish(task, result, arrays, [asdict(e) for e in run.history.evaluations])
+
+
+def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Problem:
+    return prepare(data.transitions, trusted=trusted, probes=data.probes, config=config)
 
 
 def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tether.constrained import LearnedModel
 from tether.data import Array, Probes, Transitions
 from tether.pipeline import FitConfig, Method, Problem
 from tether.progress import Reporter
@@ -24,6 +25,21 @@ class StudyData:
     probes: Probes
 
 
+@dataclass(frozen=True, eq=False)
+class Recast:
+    """The same rows, said in other outputs that suit a method better; inputs and order of rows stay.
+
+    Attributes:
+        data: D and Ω in the other outputs.
+        trusted: M in them.
+        restore: a step of the study's own outputs, from one of the others.
+    """
+
+    data: Callable[[StudyData], StudyData]
+    trusted: TrustedModel
+    restore: Callable[[Step], Step]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One row of a study's tables, for every seed: a method and how it is fitted.
@@ -33,12 +49,15 @@ class Entry:
         memories: for a method with cells.
         changes: fields of :class:`FitConfig` in which it differs from the study's.
         steps: gradient steps.
+        recast: name of the outputs in which it is fitted, where they are not the study's own. Its losses
+            and the study's measurements are of the study's own all the same.
     """
 
     method: Method
     steps: int
     memories: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    recast: str | None = None
 
     @property
     def name(self) -> str:
@@ -82,11 +101,13 @@ class Outcome:
         scale: of the data and runs.
         runs: entries of ``results.json``.
         arrays: by name of the method and seed, what :class:`Measured` holds.
+        data: D and Ω by seed.
     """
 
     scale: Scale
     runs: Sequence[dict[str, Any]]
     arrays: Mapping[tuple[str, int], Mapping[str, Array]]
+    data: Mapping[int, StudyData] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,8 @@ class Study:
         headings: of the columns these add to the tables.
         sections: the study's own figures.
         claims: verdicts.
+        recasts: other outputs in which entries may be fitted, by name.
+        inspect: what is measured of a trained model itself, given the problem it was fitted to.
     """
 
     name: str
@@ -116,3 +139,5 @@ class Study:
     headings: Mapping[str, str]
     sections: Callable[[Outcome], list[Section]]
     claims: Callable[[Outcome], list[Claim]]
+    recasts: Mapping[str, Recast] = field(default_factory=dict)
+    inspect: Callable[[Problem, LearnedModel], Measured] | None = None

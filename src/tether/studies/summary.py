@@ -86,11 +86,15 @@ def deltas_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Gri
     """Certified delta of each output by method: worst cell, and the median held-out input, worst seed."""
     held = {n: [r for r in g if "certificate" in r] for n, g in grouped(runs).items()}
     held = {name: group for name, group in held.items() if group}
-    outputs = list(next(iter(held.values()))[0]["delta_certified"]) if held else []
+    # Of all methods, because one may be fitted in other outputs than the rest.
+    outputs = list(dict.fromkeys(name for group in held.values() for name in group[0]["delta_certified"]))
     rows = []
     for output in outputs:
         cells = []
         for group in held.values():
+            if output not in group[0]["delta_certified"]:
+                cells.append("-")
+                continue
             worst = max(run["delta_certified"][output]["max"] for run in group)
             middle = max(run["delta_D"][output]["median"] for run in group if run["delta_D"])
             cells.append(f"{number(worst)} / {number(middle)}")
@@ -123,6 +127,8 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     own = study.sections(outcome)
     for picture in (picture for section in own for picture in section.pictures if picture.name):
         write_text(folder / f"{picture.name}.svg", picture.svg)
+    for animation in (animation for section in own for animation in section.animations):
+        write_bytes(folder / f"{animation.name}.gif", animation.content)
     sections = [
         Section("Verdicts", claim_lines(claims)),
         Section("Results", grids=[seeds_grid(outcome.runs, study.headings)]),
@@ -157,7 +163,8 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
     """The sections in words and tables, with links to figures that are files."""
     lines = [title, "", f"    {command}", ""]
     for section in sections:
-        if section.paragraphs or section.grids or any(picture.name for picture in section.pictures):
+        named = [*section.animations, *(picture for picture in section.pictures if picture.name)]
+        if section.paragraphs or section.grids or named:
             lines += [f"## {section.title}", ""]
         lines += [f"- {text}" for text in section.paragraphs]
         for grid in section.grids:
@@ -166,6 +173,8 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
         for picture in section.pictures:
             if picture.name:
                 lines += ["", f"![{picture.name}]({picture.name}.svg)", "", f"*{picture.caption}*"]
+        for shown in section.animations:
+            lines += ["", f"![{shown.name}]({shown.name}.gif)", "", f"*{shown.caption}*"]
         lines.append("")
     return "\n".join(lines)
 
@@ -173,8 +182,10 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
 def _units(plan: Plan, folder: Path) -> dict[str, str]:
     from tether.studies.storing import read_data
 
-    schema = read_data(folder / "data" / f"{plan.seeds[0]}.npz").transitions.schema
-    return {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
+    data = read_data(folder / "data" / f"{plan.seeds[0]}.npz")
+    recast = [recast.data(data) for recast in plan.definition.recasts.values()]
+    schemas = [each.transitions.schema for each in (data, *recast)]
+    return {name: schema.unit(name) for schema in schemas for name in (*schema.inputs, *schema.outputs)}
 
 
 def _last_line(task: Task) -> str:
