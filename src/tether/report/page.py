@@ -18,7 +18,7 @@ h1 { font-size: 1.7rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } caption { text-align: left; font-weight: 600; }
 figure { margin: 1rem 0; background: #fff; border-radius: .4rem; padding: .5rem; }
-figure svg, figure img { width: 100%; height: auto; }
+figure svg { width: 100%; height: auto; } figure img { max-width: 100%; }
 figcaption { color: #444; font-size: .9rem; padding: 0 .5rem; }
 code, pre { font-family: ui-monospace, monospace; font-size: .85rem; } pre { overflow-x: auto; }
 """

@@ -49,6 +49,7 @@ class Entry:
         memories: for a method with cells.
         changes: fields of :class:`FitConfig` in which it differs from the study's.
         steps: gradient steps.
+        training: fields of its training in which it differs from the study's.
         recast: name of the outputs in which it is fitted, where they are not the study's own. Its losses
             and the study's measurements are of the study's own all the same.
     """
@@ -57,6 +58,7 @@ class Entry:
     steps: int
     memories: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
     recast: str | None = None
 
     @property
@@ -66,7 +68,7 @@ class Entry:
 
     def config(self, base: FitConfig, seed: int) -> FitConfig:
         """The settings of this run."""
-        training = replace(base.training, steps=self.steps)
+        training = replace(base.training, steps=self.steps, **self.training)
         config = replace(base, seed=seed, training=training, **self.changes)
         return replace(config, memories=self.memories) if self.memories else config
 

@@ -80,6 +80,11 @@ _PAPER = {
     "metric": "data",
     "sampling": SamplingConfig(refinements=2),
 }
+# What predicts poses by itself is trained ten times faster than what begins at M. Of the paper's grid from 1e-3
+# up this is the best rate for each of them: at 4,000 steps of two layers of 256, seed 0, error on D falls
+# from 1e-3 to 1e-2 for Vanilla from 2.1 to 1.8, for Vanilla Δ from 7.9e-5 to 4.2e-5, and for the Augmented
+# Lagrangian from 0.79 to 0.037.
+_FAST = {"learning_rate": 1e-2}
 _CONSTRAINED_INCREMENT = replace(CONSTRAINED, name="Constrained Δ")
 _TETHERED_ON_MAP = replace(TETHERED, name="Tethered on map")
 _ERROR, _OMEGA, _OMEGA_MAX = (
@@ -114,12 +119,12 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
     many, some = (12_000, 4_000) if scale == "paper" else (400, 200)
     counts = _MEMORIES[scale]
     return (
-        Entry(VANILLA, many),
-        Entry(VANILLA_INCREMENT, many),
+        Entry(VANILLA, many, training=_FAST),
+        Entry(VANILLA_INCREMENT, many, training=_FAST),
         Entry(RESIDUAL, some),
-        Entry(AUGMENTED_LAGRANGIAN, many),
-        *(Entry(CONSTRAINED, many, count, _PAPER) for count in counts),
-        Entry(_CONSTRAINED_INCREMENT, many, counts[-1], _PAPER | {"target": "increment"}),
+        Entry(AUGMENTED_LAGRANGIAN, many, training=_FAST),
+        *(Entry(CONSTRAINED, many, count, _PAPER, _FAST) for count in counts),
+        Entry(_CONSTRAINED_INCREMENT, many, counts[-1], _PAPER | {"target": "increment"}, _FAST),
         Entry(_TETHERED_ON_MAP, some, counts[len(counts) // 2]),
         *(Entry(TETHERED, some, count, recast="body") for count in counts),
         Entry(DIRECT, some),
@@ -130,9 +135,9 @@ def _rich_entries(scale: Scale) -> tuple[Entry, ...]:
     many, some = (12_000, 4_000) if scale == "paper" else (400, 200)
     counts = _MEMORIES[scale]
     return (
-        Entry(VANILLA, many),
-        Entry(VANILLA_INCREMENT, many),
-        Entry(CONSTRAINED, many, counts[-1], _PAPER),
+        Entry(VANILLA, many, training=_FAST),
+        Entry(VANILLA_INCREMENT, many, training=_FAST),
+        Entry(CONSTRAINED, many, counts[-1], _PAPER, _FAST),
         Entry(TETHERED, some, counts[-1], recast="body"),
         Entry(DIRECT, some),
     )
@@ -191,7 +196,7 @@ def _sections(outcome: Outcome) -> list[Section]:
     from tether.report.figures import as_svg
 
     seeds = sorted({seed for _, seed in outcome.arrays})
-    few = _few([name for name, seed in outcome.arrays if seed == seeds[0]])
+    few = _shown([name for name, seed in outcome.arrays if seed == seeds[0]])
     paths = {
         s: {n: outcome.arrays[n, s]["from_origin"] for n in few if (n, s) in outcome.arrays} for s in seeds
     }
@@ -244,10 +249,13 @@ def _town_picture(outcome: Outcome, seed: int) -> Picture:
     return Picture(as_svg(town_figure(build_town(seed), positions, speed)), caption, "town")
 
 
-def _few(names: list[str]) -> list[str]:
-    """One of each kind, with the most memories: a figure of all methods shows none."""
+def _shown(names: list[str]) -> list[str]:
+    """One of each kind, with the most memories: a figure of all methods shows none.
+
+    Residual moves like Direct, and Tethered on map like Tethered; the tables have them.
+    """
     kinds = {name.split(" (")[0]: name for name in names}
-    return list(kinds.values())
+    return [name for kind, name in kinds.items() if kind not in (RESIDUAL.name, _TETHERED_ON_MAP.name)]
 
 
 def _rest_lines(outcome: Outcome) -> list[str]:
@@ -259,8 +267,8 @@ def _rest_lines(outcome: Outcome) -> list[str]:
             seed, found = max(arrays.items(), key=lambda pair: pair[1]["drift_poses"].max())
             still = min(values_of(runs, "drift_poses_still"))
             lines.append(
-                f"{name}: at least {percent(still)} of {POSES:,} poses stay within {STILL:g} m for "
-                f"{max(STEPS_AT_REST)} steps; the worst, seed {seed}, {_worst_pose(found)}"
+                f"{name}: {percent(still)} of {POSES:,} poses (worst seed) stay within {STILL:g} m for "
+                f"{max(STEPS_AT_REST)} steps. The worst pose, of seed {seed}, {_worst_pose(found)}"
             )
     return lines
 
@@ -326,12 +334,13 @@ def _paper_claims(outcome: Outcome) -> list[Claim]:
         said = f"The paper: Constrained conforms better than {rival} on Ω by"
         claims += [
             factor_claim(outcome, f"{said} four orders of magnitude, mean", rival, constrained, _OMEGA, 1e4),
-            factor_claim(outcome, f"{said} three, max", rival, constrained, _OMEGA_MAX, 1e3),
+            factor_claim(outcome, f"{said} three orders, max", rival, constrained, _OMEGA_MAX, 1e3),
         ]
     drift = max(values_of(grouped(outcome.runs)[constrained], f"drift_at_rest_{STEPS_AT_REST[0]}"))
     return [
         *claims,
-        _memories_claim(outcome),
+        # One number of memories, as at smoke scale, says nothing of more.
+        *([_memories_claim(outcome)] if len(_MEMORIES[outcome.scale]) > 1 else []),
         _learning_claim(outcome, constrained),
         Claim(
             f"The paper: … predicts little or no movement from rest ({STEPS_AT_REST[0]} steps, below 0.1 m)",

@@ -137,7 +137,10 @@ def at_rest_animation(
                 line.set_data(x[:last], y[:last])
             time.set_title(f"Distance from where it was parked, after {step * step_seconds:.1f} s")
             canvas.draw()
-            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64))
+            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    # The colours of the last frame, which shows all lines, for every frame: a line keeps its colour.
+    palette = frames[-1].quantize(128)
+    frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     return _as_gif(frames, round(1000 * step_seconds))
 
 
