@@ -62,9 +62,7 @@ def study(
     """A case study: every method, every seed, tables, figures, certificates and verdicts."""
     options = {"patient": patient, "traces": traces}
     given = {option: value for option, value in options.items() if value is not None}
-    unknown = sorted(set(given) - set(find_study(name).options))
-    if unknown:
-        raise ValueError(f"`--{unknown[0]}` must come with a study that has it; {name} has none.")
+    find_study(name).check_options(given)
     plan = Plan(name, scale, _seeds(seeds, scale), given)
     open_folder(plan, out)
     with watching(console) as watch:

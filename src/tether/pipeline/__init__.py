@@ -7,7 +7,7 @@
 from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
 from tether.pipeline.fitting import fit, record
 from tether.pipeline.growing import build_tether_within
-from tether.pipeline.measures import measure, measure_trusted
+from tether.pipeline.measures import measure, measure_losses, measure_trusted
 from tether.pipeline.methods import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
@@ -46,6 +46,7 @@ __all__ = [
     "build_tether_within",
     "fit",
     "measure",
+    "measure_losses",
     "measure_trusted",
     "pinned_inputs",
     "prepare",

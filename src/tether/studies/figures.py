@@ -125,15 +125,18 @@ def memories_figure(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) ->
     families = _by_count(runs)
     if not families:
         return None
-    outputs = next(iter(next(iter(families.values())).values()))[0]["delta_certified"]
-    panels = list(dict.fromkeys(units.get(name) or "-" for name in outputs))
+    # Of each family, because one may be fitted in other outputs than the rest.
+    outputs = {name: list(next(iter(counts.values()))[0]["delta_D"]) for name, counts in families.items()}
+    panels = list(dict.fromkeys(units.get(name) or "-" for own in outputs.values() for name in own))
     with styled():
         figure = Figure(figsize=(3.1 * len(panels) + 1, 3.2), layout="constrained")
         FigureCanvasAgg(figure)
         axes, styles = figure.subplots(1, len(panels), squeeze=False)[0], line_styles(families)
         for axis, unit in zip(axes, panels, strict=True):
-            names = [name for name in outputs if (units.get(name) or "-") == unit]
             for family, counts in families.items():
+                names = [name for name in outputs[family] if (units.get(name) or "-") == unit]
+                if not names:
+                    continue
                 for part, key, line in (("worst cell", "max", "-"), ("median input", "median", "--")):
                     source = "delta_certified" if key == "max" else "delta_D"
                     values = [

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from tether.atomic import write_json
 from tether.studies.overview import Overview
-from tether.studies.registry import NAMES
 from tether.studies.runner import run_all
 from tether.studies.study import Scale
 from tether.studies.tasks import Plan, Task, open_folder, tasks_of
 
 _MARK = "reproduction.json"
+STUDIES = ("vehicle", "pancreas", "drones")
+"""Of the paper, in its order."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Reproduction:
 def plan_reproduction(
     scale: Scale, seeds: Sequence[int], out: Path, *, traces: str | None = None
 ) -> Reproduction:
-    """All studies; the pancreas once more on the paper's own traces, where their folder is given."""
-    plans = {name: Plan(name, scale, tuple(seeds), {}) for name in NAMES}
+    """The paper's studies; the pancreas once more on the paper's own traces, where their folder is given."""
+    plans = {name: Plan(name, scale, tuple(seeds), {}) for name in STUDIES}
     if traces is not None:
         plans["pancreas-traces"] = Plan("pancreas", scale, tuple(seeds), {"traces": traces})
     return Reproduction(plans, out)

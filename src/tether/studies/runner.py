@@ -27,6 +27,7 @@ from tether.pipeline import (
     Problem,
     build_tether,
     measure,
+    measure_losses,
     measure_trusted,
     prepare,
     train_method,
@@ -35,8 +36,9 @@ from tether.progress import Report, Reporter
 from tether.report.explorer import explorer_data
 from tether.studies.overview import Overview, Watcher
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether.studies.study import Measured, Outcome, Trained
+from tether.studies.study import Measured, Outcome, StudyData, Trained
 from tether.studies.tasks import Plan, Task, tasks_of
+from tether.trusted import TrustedModel
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
 
@@ -75,7 +77,9 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
-    return Outcome(plan.scale, runs, arrays, plan.options)
+    files = {seed: folder / "data" / f"{seed}.npz" for seed in plan.seeds}
+    data = {seed: read_data(path) for seed, path in files.items() if path.exists()}
+    return Outcome(plan.scale, runs, arrays, plan.options, data)
 
 
 def _begin_process() -> None:
@@ -112,23 +116,26 @@ def _run(task: Task) -> None:
     data = read_data(task.folder / "data" / f"{task.seed}.npz")
     base = study.config(plan.scale)
     config = replace(base, seed=task.seed) if task.entry == -1 else task.row.config(base, task.seed)
-    problem = prepare(
-        data.transitions, trusted=study.trusted(data, config), probes=data.probes, config=config
-    )
+    problem = _problem(data, study.trusted(data, config), config)
     if task.entry == -1:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
         _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
         return
-    trained = _train(task, problem, config)
-    run = trained.run
-    measured = study.measure(problem, run.model.predict)
-    seen = study.inspect(problem, run.model) if study.inspect else Measured({}, {})
-    _finish(
-        task,
-        trained.values | measured.values | seen.values,
-        {**measured.arrays, **seen.arrays},
-        [asdict(e) for e in run.history.evaluations],
-    )
+    recast = study.recasts.get(task.row.recast or "")
+    own = problem if recast is None else _problem(recast.data(data), recast.trusted, config)
+    trained = _train(task, own, config)
+    model, values = trained.run.model, trained.values
+    step = model.predict if recast is None else recast.restore(model.predict)
+    if recast is not None:
+        values = values | measure_losses(problem, step)
+    measured = study.measure(problem, step)
+    seen = study.inspect(own, model) if study.inspect else Measured({}, {})
+    history = [asdict(evaluation) for evaluation in trained.run.history.evaluations]
+    _finish(task, values | measured.values | seen.values, {**measured.arrays, **seen.arrays}, history)
+
+
+def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Problem:
+    return prepare(data.transitions, trusted=trusted, probes=data.probes, config=config)
 
 
 def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:

@@ -50,6 +50,21 @@ class Trainer(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Recast:
+    """The same rows, said in other outputs that suit a method better; inputs and order of rows stay.
+
+    Attributes:
+        data: D and Ω in the other outputs.
+        trusted: M in them.
+        restore: a step of the study's own outputs, from one of the others.
+    """
+
+    data: Callable[[StudyData], StudyData]
+    trusted: TrustedModel
+    restore: Callable[[Step], Step]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One row of a study's tables, for every seed: a method and how it is fitted.
@@ -61,6 +76,8 @@ class Entry:
         steps: gradient steps.
         training: fields of its :class:`tether.training.TrainingConfig` in which it differs.
         trainer: for a method of the study's own; None: the library trains `method`.
+        recast: name of the outputs in which it is fitted, where they are not the study's own. Its losses
+            and the study's measurements are of the study's own all the same.
     """
 
     method: Method
@@ -69,6 +86,7 @@ class Entry:
     changes: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     trainer: Trainer | None = None
+    recast: str | None = None
 
     @property
     def settings(self) -> str:
@@ -135,12 +153,14 @@ class Outcome:
         runs: entries of ``results.json``.
         arrays: by name of the method and seed, what :class:`Measured` holds.
         options: the study's own, as they were asked for.
+        data: D and Ω by seed.
     """
 
     scale: Scale
     runs: Sequence[dict[str, Any]]
     arrays: Mapping[tuple[str, int], Mapping[str, Array]]
     options: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[int, StudyData] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -160,7 +180,9 @@ class Study:
         claims: verdicts.
         options: help text of the study's own options, by name.
         check: raises ValueError where values of these options make no sense; called before anything is run.
-        inspect: measurements that need more of a trained model than its predictions, such as its limits.
+        recasts: other outputs in which entries may be fitted, by name.
+        inspect: measurements that need more of a trained model than its predictions, such as its limits;
+            given the problem it was fitted to.
     """
 
     name: str
@@ -175,6 +197,7 @@ class Study:
     claims: Callable[[Outcome], list[Claim]]
     options: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[Mapping[str, str]], None] | None = None
+    recasts: Mapping[str, Recast] = field(default_factory=dict)
     inspect: Callable[[Problem, LearnedModel], Measured] | None = None
 
     def check_options(self, options: Mapping[str, str]) -> None:

@@ -57,6 +57,8 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     # The page draws curves itself.
     own.append(Section("At the end", pictures=[p for name, p in pictures.items() if name != "curves"]))
     texts = [f"{task.name}: {_last_line(task)}" for task in failed]
+    for animation in (animation for section in own for animation in section.animations):
+        write_bytes(folder / f"{animation.name}.gif", animation.content)
     sections = [
         *([Section("Failed runs", texts)] if failed else []),
         Section("Verdicts", claim_lines(claims)),
@@ -95,7 +97,8 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
     """The sections in words and tables, with links to figures that are files."""
     lines = [title, "", f"    {command}", ""]
     for section in sections:
-        if section.paragraphs or section.grids or any(picture.name for picture in section.pictures):
+        named = [*section.animations, *(picture for picture in section.pictures if picture.name)]
+        if section.paragraphs or section.grids or named:
             lines += [f"## {section.title}", ""]
         lines += [f"- {text}" for text in section.paragraphs]
         for grid in section.grids:
@@ -104,6 +107,8 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
         for picture in section.pictures:
             if picture.name:
                 lines += ["", f"![{picture.name}]({picture.name}.svg)", "", f"*{picture.caption}*"]
+        for shown in section.animations:
+            lines += ["", f"![{shown.name}]({shown.name}.gif)", "", f"*{shown.caption}*"]
         lines.append("")
     return "\n".join(lines)
 
@@ -111,8 +116,10 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
 def _units(plan: Plan, folder: Path) -> dict[str, str]:
     from tether.studies.storing import read_data
 
-    schema = read_data(folder / "data" / f"{plan.seeds[0]}.npz").transitions.schema
-    return {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
+    data = read_data(folder / "data" / f"{plan.seeds[0]}.npz")
+    recast = [recast.data(data) for recast in plan.definition.recasts.values()]
+    schemas = [each.transitions.schema for each in (data, *recast)]
+    return {name: schema.unit(name) for schema in schemas for name in (*schema.inputs, *schema.outputs)}
 
 
 def _last_line(task: Task) -> str:
