@@ -269,8 +269,8 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
         for name, group in over.items()
     ]
     introduction = (
-        "A search over the whole domain for an input at which some weights would take the model farther from M "
-        "than delta; a ratio above 1 would be one."
+        "A search over the whole domain for an input at which some weights would take the model farther from "
+        "M than delta; a ratio above 1 would be one."
     )
     return [f"{introduction}{'' if over else ' None was found.'}", *found]
 

@@ -223,9 +223,10 @@ def _table(grid: Grid) -> str:
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in grid.rows
     )
+    label = f'aria-label="{escape(grid.title)}"'
     return (
-        f'<div class="scroll"><table class="sortable" aria-label="{escape(grid.title)}"><thead><tr>{head}</tr>'
-        f"</thead><tbody>{rows}</tbody></table></div>"
+        f'<div class="scroll"><table class="sortable" {label}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 

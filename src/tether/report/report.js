@@ -140,13 +140,13 @@
     });
   }
 
-  /** Labels for decades so far apart that they do not touch. */
-  function labelled(room) {
-    return (u, splits, axisIndex, space) => {
+  /** Labels for decades so far apart that they do not touch, counted from `origin`. */
+  function labelled(room, origin = 1) {
+    return (u, splits, axisIndex) => {
       const ticks = logTicks(u, splits), scale = axisIndex === 0 ? "x" : "y", size = axisIndex === 0 ? u.bbox.width : u.bbox.height;
       const { min, max } = u.scales[scale], decades = Math.log10(max / min);
       const every = Math.max(1, Math.ceil((decades * room) / (size / (window.devicePixelRatio || 1))));
-      return ticks.map((value) => (value !== null && (every === 1 || Math.round(Math.log10(value)) % every === 0) ? value : null));
+      return ticks.map((value) => (value !== null && (every === 1 || Math.round(Math.log10(value / origin)) % every === 0) ? value : null));
     };
   }
 
@@ -269,7 +269,7 @@
       scales: { x: { time: false, distr: 3, range: padded(0) }, y: { distr: 3, range: padded(0.05) } },
       axes: [
         logAxis({ filter: labelled(45), values: (u, splits) => splits.map(stepLabel), label: "gradient steps", labelSize: 20, size: 30 }),
-        logAxis({ filter: labelled(24), values: (u, splits) => splits.map(label), size: 56 }),
+        logAxis({ filter: labelled(24, floor), values: (u, splits) => splits.map(label), size: 56 }),
       ],
       plugins: [tipPlugin(rows)],
     }, columns, holder);
@@ -635,7 +635,7 @@
       const { area, data, state, window: w } = this;
       pen.font = FONT; pen.fillStyle = color("quiet"); pen.strokeStyle = color("quiet"); pen.lineWidth = 1;
       pen.strokeRect(area.left + 0.5, area.top + 0.5, area.width - 1, area.height - 1);
-      const horizontal = niceTicks(w.x0, w.x1, Math.max(2, area.width / 90)), vertical = niceTicks(w.y0, w.y1, Math.max(2, area.height / 60));
+      const horizontal = niceTicks(w.x0, w.x1, Math.max(3, area.width / 80)), vertical = niceTicks(w.y0, w.y1, Math.max(3, area.height / 55));
       pen.textAlign = "center"; pen.textBaseline = "top";
       for (const t of horizontal.ticks) {
         const [x] = this.toPixels(t, w.y0);
