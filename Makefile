@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check docs bench crosscheck-pancreas test-slow format clean
+.PHONY: demo test browser check docs bench crosscheck-pancreas test-slow format clean
 
 # The library alone: what a user needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -22,6 +22,13 @@ demo: $(VENV)/.installed
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
+
+# A browser for the tests of the report, where one can be had; without it they are skipped.
+browser: $(READY)
+	@which chromium chromium-browser google-chrome 2>/dev/null | grep -q . \
+	|| { [ "$$(id -u)" = 0 ] && which apt-get >/dev/null && timeout 300 apt-get install -y -qq chromium >/dev/null 2>&1; } \
+	|| timeout 300 $(BIN)/playwright install chromium >/dev/null 2>&1 \
+	|| echo "There is no Chromium to be had: tests of the report in a browser are skipped."
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

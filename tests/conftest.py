@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,9 @@ import numpy as np
 import pytest
 
 from tether.data import Transitions, make_schema
+from tether.report.curves import TITLES
+from tether.runs import Comparison, RunFolder
+from tether.studies.demo import demo_config, run_demo
 
 TRUSTED_SOURCE = '''
 import numpy as np
@@ -76,3 +82,53 @@ def trusted_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def small_demo(tmp_path_factory) -> tuple[RunFolder, Comparison, Path]:
+    """The demo in a few seconds: its folder, what was compared, and the report."""
+    config = demo_config()
+    config = replace(
+        config, memories=60, hidden=(8,), training=replace(config.training, steps=20, evaluate_every=10)
+    )
+    folder = RunFolder.create(tmp_path_factory.mktemp("demo") / "run", "tether demo --out run")
+    return folder, *run_demo(folder, config=config)
+
+
+@pytest.fixture(scope="session")
+def small_study(small_demo, tmp_path_factory) -> Path:
+    """A folder of two studies; the first."""
+    top = tmp_path_factory.mktemp("reproduced")
+    for name in ("first", "second"):
+        _write_study(top / name, small_demo)
+    return top / "first"
+
+
+def _write_study(folder: Path, demo) -> None:
+    """A study of three seeds and two methods, as the runner writes it, from the demo's files."""
+    _, comparison, report = demo
+    folder.mkdir(parents=True)
+    certificate = comparison.certificate.as_dict()
+    runs = []
+    for result in comparison.results:
+        for seed in range(3):
+            history = [{"step": 10 * k, **{key: seed + 10.0 / k for key in TITLES}} for k in range(1, 30)]
+            run = dict(result) | {"seed": seed, "history": [] if result["method"] == "Trusted" else history}
+            runs.append(run | ({"certificate": certificate} if "coverage_D" in run else {}))
+    claims = [
+        {"said": "The paper: <b> conforms", "measured": "2 against 1", "holds": True},
+        {"said": "It flies", "measured": "no", "holds": False},
+    ]
+    shutil.copy(report.parent / "drift.svg", folder / "drift.svg")
+    shutil.copy(report.parent / "explorer.json", folder / "explorer.json")
+    own = {
+        "title": "On the road",
+        "paragraphs": [],
+        "grids": [],
+        "pictures": [{"name": "drift", "caption": "A car"}],
+    }
+    units = {"x": "m", "y": "m", "heading": "rad"}
+    results = {"study": folder.name, "title": f"the {folder.name} study", "scale": "smoke", "command": "tether study",
+               "versions": {"python": "3"}, "units": units, "claims": claims, "failed": ["x: broke"],
+               "headings": {"drift_at_rest": "drift [m]"}, "sections": [own], "runs": runs}  # fmt: skip
+    (folder / "results.json").write_text(json.dumps(results))

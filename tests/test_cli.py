@@ -27,6 +27,7 @@ HEADER = ["episode", "x", "v", "u"]
 TINY = ["--memories", "6", "--steps", "400", "--hidden", "8"]
 RUN_FILES = {
     "config.toml", "metrics.jsonl", "results.json", "model.safetensors", "certificate.json", "report.html",
+    "explorer.json",
 }  # fmt: skip
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 

@@ -1,6 +1,5 @@
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,20 +7,13 @@ import pytest
 from tether.report.figures import as_png, curves_figure, drift_figure
 from tether.report.page import Section, page
 from tether.report.tables import Grid, number, percent
-from tether.runs import RunFolder
 from tether.studies import parked_car
-from tether.studies.demo import METHODS, demo_config, run_demo
+from tether.studies.demo import METHODS
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    config = demo_config()
-    config = replace(
-        config, memories=60, hidden=(8,), training=replace(config.training, steps=20, evaluate_every=10)
-    )
-    folder = RunFolder.create(tmp_path_factory.mktemp("demo") / "run", "tether demo")
-    comparison, report = run_demo(folder, config=config)
-    return folder, comparison, report
+@pytest.fixture
+def demo(small_demo):
+    return small_demo
 
 
 def test_the_car_is_not_the_unicycle_but_rests():
@@ -47,7 +39,7 @@ def test_folder_holds_what_the_design_says(demo):
     names = {path.name for path in folder.path.iterdir()}
     assert names == {
         "config.toml", "metrics.jsonl", "results.json", "model.safetensors", "certificate.json", "report.html",
-        "drift.png",
+        "drift.png", "drift.svg", "explorer.json",
     }  # fmt: skip
     results = json.loads((folder.path / "results.json").read_text())
     assert [run["method"] for run in results["runs"]] == ["Trusted", *(method.name for method in METHODS)]
@@ -68,9 +60,9 @@ def test_report_is_self_contained(demo):
 
 
 def test_page_escapes_what_it_is_given():
-    grid = Grid("<t>", ("a<b",), (("<script>",),))
+    grid = Grid("<t>", ("a<b",), (("<script>alert",),))
     text = page("<title>", "v", [Section("<s>", ["<p>"], [grid])], command="<c>", versions={"x": "1"})
-    assert "<script>" not in text and "&lt;script&gt;" in text
+    assert "<script>alert" not in text and "&lt;script&gt;alert" in text
 
 
 def test_figures_are_drawn(demo):

@@ -234,10 +234,8 @@ def _certificate_sections(
             Section(
                 f"The certificate{whose}, in plain words",
                 facts=_certificate_facts(certificate, None if cost is None else ApproximationCost(**cost)),
-                grids=[
-                    delta_grid(certificate.deltas, certificate.evidence),
-                    Grid("Domain box: nothing is claimed beyond", ("input", "from", "to"), box),
-                ],
+                grids=[delta_grid(certificate.deltas, certificate.evidence)],
+                folded=[Grid("The box of the domain, input by input", ("input", "from", "to"), box)],
             )
         )
     # A fit has one model with cells, whose deltas the certificate has said.
@@ -262,20 +260,19 @@ def _certificate_facts(
 
 def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
     """What the search for counter-examples found, by what each claim is worth."""
-    lines = []
-    for name, group in grouped([run for run in runs if run.get("attack_max_ratio") is not None]).items():
-        worst, tried = max(values_of(group, "attack_max_ratio")), sum(values_of(group, "attack_evaluations"))
-        evidence = group[0]["evidence_level"]
-        end = "no counter-example" if worst <= 1 else _BROKEN[evidence]
-        after = f" after {tried:,.0f} inputs" if tried else ""
-        lines.append(f"{name} ({evidence}){after}: at most {ratio(worst)} of delta, {end}.")
-    if lines:
-        lines.insert(
-            0,
-            "A search over the whole domain for an input at which some weights would take the model farther "
-            "from M than delta. More than 1 refutes the number.",
-        )
-    return lines
+    groups = grouped([run for run in runs if run.get("attack_max_ratio") is not None])
+    if not groups:
+        return []
+    over = {name: group for name, group in groups.items() if max(values_of(group, "attack_max_ratio")) > 1}
+    found = [
+        f"{name} ({group[0]['evidence_level']}): {_BROKEN[group[0]['evidence_level']]}."
+        for name, group in over.items()
+    ]
+    introduction = (
+        "A search over the whole domain for an input at which some weights would take the model farther from "
+        "M than delta; a ratio above 1 would be one."
+    )
+    return [f"{introduction}{'' if over else ' None was found.'}", *found]
 
 
 _BROKEN = {

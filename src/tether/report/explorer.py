@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.bounds import AffineBounds
 from tether.constrained import ConstrainedModel
 from tether.data import Array, Probes, Transitions, wrap_angle
 from tether.trusted import TrustedModel
@@ -78,12 +79,31 @@ def explorer_data(
         "delta": _logarithms(model.bounds.delta),
         "data": _columns(_some(transitions.inputs) / cells.scale),
         "probes": _columns(_some(probes.inputs) / cells.scale),
+        "blended": bool(isinstance(model.bounds, AffineBounds) and model.bounds.blend),
     }
     per_reference = 4 * LINE_POINTS * len(schema.inputs) * len(schema.outputs) * 2 * 4 / 3
     spent = sum(len(data[key]["codes"]) for key in ("memories", "delta", "data", "probes"))
     count = int(np.clip((budget - spent) // per_reference, 2, _REFERENCES))
     references = _references(model, transitions.inputs, probes.inputs, count)
-    return data | {"references": [_reference(model, trusted, reference) for reference in references]}
+    described = [_reference(model, trusted, reference) for reference in references]
+    return data | {"start": _most_varied(model, references[0].inputs), "references": described}
+
+
+def _most_varied(model: ConstrainedModel, inputs: Array) -> list[int]:
+    """The two inputs along which a line through `inputs` (D,) meets most cells: what to show first."""
+    seen = []
+    for column in range(len(inputs)):
+        rows = _along(inputs, column, np.linspace(*_span(model, inputs, column), _SCAN_POINTS))
+        location = model.locate(rows)
+        seen.append(len(np.unique(location.cell[location.in_domain])))
+    return sorted(np.argsort(-np.array(seen), kind="stable")[:2].tolist())
+
+
+def _along(inputs: Array, column: int, places: Array) -> Array:
+    """(N, D) rows like `inputs` (D,) but for one column, which takes the values `places` (N,)."""
+    rows = np.tile(inputs, (len(places), 1))
+    rows[:, column] = places
+    return rows
 
 
 def _references(model: ConstrainedModel, data: Array, probes: Array, count: int) -> list[Reference]:
@@ -107,22 +127,18 @@ def _reference(model: ConstrainedModel, trusted: TrustedModel, reference: Refere
     dimensions, outputs = len(reference.inputs), len(model.schema.outputs)
     spans = np.array([_span(model, reference.inputs, column) for column in range(dimensions)])
     places = np.linspace(spans[:, 0], spans[:, 1], LINE_POINTS, axis=1)
-    rows = np.tile(reference.inputs, (dimensions, LINE_POINTS, 1))
-    for column in range(dimensions):
-        rows[column, :, column] = places[column]
+    rows = np.stack([_along(reference.inputs, column, places[column]) for column in range(dimensions)])
     lines = np.full((dimensions, LINE_POINTS, outputs, 4), np.nan)
-    inside = model.locate(rows.reshape(-1, dimensions)).in_domain.reshape(dimensions, LINE_POINTS)
+    location = model.locate(rows.reshape(-1, dimensions))
+    inside = location.in_domain.reshape(dimensions, LINE_POINTS)
     # Only there, because elsewhere nothing is claimed and M may not be defined.
     if inside.any():
         lines[inside] = _answers(model, trusted, rows[inside])
-    at = reference.inputs[None]
-    location = model.locate(at)
     return {
         "label": reference.label,
         "inputs": _digits(reference.inputs),
-        "cell": int(location.cell[0]),
-        "in_domain": bool(location.in_domain[0]),
         "spans": [_digits(span) for span in spans],
+        "cells": _bytes(location.cell.astype("<i4")),
         "lines": _columns(lines.transpose(1, 0, 2, 3).reshape(LINE_POINTS, -1)),
     }
 
@@ -150,9 +166,7 @@ def _span(model: ConstrainedModel, inputs: Array, column: int) -> Array:
     reach = 2 * float(cells.radii.max()) * cells.scale[column]
     near = np.linspace(inputs[column] - reach, inputs[column] + reach, _SCAN_POINTS)
     places = np.concatenate([places, near[(near >= low) & (near <= high)]])
-    rows = np.tile(inputs, (len(places), 1))
-    rows[:, column] = places
-    inside = places[model.locate(rows).in_domain]
+    inside = places[model.locate(_along(inputs, column, places)).in_domain]
     first, last = (inside.min(), inside.max()) if len(inside) else (low, high)
     margin = 0.04 * (last - first) or 0.5 * cells.scale[column]
     return np.array([max(low, first - margin), min(high, last + margin)])

@@ -58,6 +58,7 @@ class Section:
         paragraphs: plain text.
         facts: a term and sentences about it.
         grids: tables that a click on a heading sorts.
+        folded: tables that are shown on demand.
         curves: from :func:`tether.report.curves.curves_data`.
         pictures: static figures.
         animations: moving ones.
@@ -71,6 +72,7 @@ class Section:
     animations: Sequence[Animation] = ()
     verdicts: Sequence[Verdict] = ()
     facts: Sequence[tuple[str, Sequence[str]]] = ()
+    folded: Sequence[Grid] = ()
     curves: Mapping[str, Any] | None = None
     explorer: Mapping[str, Any] | None = None
 
@@ -162,7 +164,11 @@ def _section(section: Section, numbers: Iterator[int]) -> str:
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
     if section.facts:
         parts.append(_facts(section.facts))
-    parts += [_table(grid) for grid in section.grids]
+    for grid in section.grids:
+        parts += [f'<p class="caption">{escape(grid.title)}</p>', _table(grid)]
+    parts += [
+        f"<details><summary>{escape(grid.title)}</summary>{_table(grid)}</details>" for grid in section.folded
+    ]
     if section.curves:
         parts.append(_interactive("curves", section.curves, next(numbers)))
     parts += [
@@ -217,9 +223,9 @@ def _table(grid: Grid) -> str:
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in grid.rows
     )
-    caption = f"<caption>{escape(grid.title)}</caption>"
+    label = f'aria-label="{escape(grid.title)}"'
     return (
-        f'<div class="scroll"><table class="sortable">{caption}<thead><tr>{head}</tr></thead>'
+        f'<div class="scroll"><table class="sortable" {label}><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
 

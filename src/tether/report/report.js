@@ -130,9 +130,40 @@
     return value >= 1000 ? `${Number((value / 1000).toPrecision(3))}k` : String(Number(value.toPrecision(3)));
   }
 
+  /** Decades alone, or 1, 2 and 5 of each where the axis spans few of them; null hides a tick. */
+  function logTicks(u, splits) {
+    const shown = splits.filter((value) => value !== null && value > 0);
+    const few = shown.length && Math.max(...shown) / Math.min(...shown) < 30;
+    return splits.map((value) => {
+      const lead = Number(value.toExponential(0).split("e")[0]), whole = Math.abs(value / 10 ** Math.floor(Math.log10(value) + 1e-9) - lead) < 1e-6;
+      return whole && (lead === 1 || (few && (lead === 2 || lead === 5))) ? value : null;
+    });
+  }
+
+  /** Labels for decades so far apart that they do not touch, counted from `origin`. */
+  function labelled(room, origin = 1) {
+    return (u, splits, axisIndex) => {
+      const ticks = logTicks(u, splits), scale = axisIndex === 0 ? "x" : "y", size = axisIndex === 0 ? u.bbox.width : u.bbox.height;
+      const { min, max } = u.scales[scale], decades = Math.log10(max / min);
+      const every = Math.max(1, Math.ceil((decades * room) / (size / (window.devicePixelRatio || 1))));
+      return ticks.map((value) => (value !== null && (every === 1 || Math.round(Math.log10(value / origin)) % every === 0) ? value : null));
+    };
+  }
+
+  const padded = (share) => (u, low, high) => {
+    if (low === null) return [1, 10];
+    const room = (high / low) ** share;
+    return high > low * 1.0001 ? [low / room, high * room] : [low / 2, high * 2];
+  };
+
   const FONT = "12px system-ui, sans-serif";
   function axis(extra) {
     return { stroke: color("quiet"), font: FONT, labelFont: FONT, grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1, size: 5 }, ...extra };
+  }
+
+  function logAxis(extra) {
+    const plain = axis(extra);
+    return { ...plain, space: 1, grid: { ...plain.grid, filter: logTicks }, ticks: { ...plain.ticks, filter: logTicks } };
   }
 
   /** A box beside the pointer with what stands there; `rows(index)` gives a title and lines. */
@@ -235,10 +266,10 @@
       width: innerWidth(holder), height: 270, series, bands,
       legend: { show: false },
       cursor: { sync: { key: sync }, drag: { x: true, y: true, uni: 20 }, points: { size: 6 } },
-      scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+      scales: { x: { time: false, distr: 3, range: padded(0) }, y: { distr: 3, range: padded(0.05) } },
       axes: [
-        axis({ values: (u, splits) => splits.map(stepLabel), label: "gradient steps", labelSize: 22, size: 34, space: 40 }),
-        axis({ values: (u, splits) => splits.map(label), size: 58, space: 26 }),
+        logAxis({ filter: labelled(45), values: (u, splits) => splits.map(stepLabel), label: "gradient steps", labelSize: 20, size: 30 }),
+        logAxis({ filter: labelled(24, floor), values: (u, splits) => splits.map(label), size: 56 }),
       ],
       plugins: [tipPlugin(rows)],
     }, columns, holder);
@@ -382,7 +413,9 @@
       this.data = data;
       this.cells = cellsOf(data);
       this.lines = data.references.map((reference) => decoded(reference.lines));
-      this.state = { across: 0, up: Math.min(1, data.inputs.length - 1), reference: 0, output: 0, along: 0, extent: "near", mode: "relative", point: null };
+      this.lineCells = data.references.map((reference) => bytes(reference.cells, Int32Array));
+      const [across, up = across] = data.start;
+      this.state = { across, up, reference: 0, output: 0, along: across, extent: "near", mode: "relative", point: null };
       this.place = place;
       this.number = number;
       this.build();
@@ -602,7 +635,7 @@
       const { area, data, state, window: w } = this;
       pen.font = FONT; pen.fillStyle = color("quiet"); pen.strokeStyle = color("quiet"); pen.lineWidth = 1;
       pen.strokeRect(area.left + 0.5, area.top + 0.5, area.width - 1, area.height - 1);
-      const horizontal = niceTicks(w.x0, w.x1, Math.max(2, area.width / 90)), vertical = niceTicks(w.y0, w.y1, Math.max(2, area.height / 60));
+      const horizontal = niceTicks(w.x0, w.x1, Math.max(3, area.width / 80)), vertical = niceTicks(w.y0, w.y1, Math.max(3, area.height / 55));
       pen.textAlign = "center"; pen.textBaseline = "top";
       for (const t of horizontal.ticks) {
         const [x] = this.toPixels(t, w.y0);
@@ -630,7 +663,7 @@
       const stops = RAMP.map((c) => `rgb(${c.join(",")})`).join(",");
       const near = `${this.near.data} held-out inputs (○) and ${this.near.probes} probes (△) lie within the coverage radius of this slice`;
       this.keys.replaceChildren(
-        make("span", {}, `delta of ${data.outputs[state.output]}:`, `${short(Math.exp(least))}`, make("i", { class: "ramp", style: `background:linear-gradient(90deg,${stops})` }), `${shortUp(Math.exp(most))} ${unit}`),
+        make("span", {}, `delta of ${data.outputs[state.output]}: ${short(Math.exp(least))}`, make("i", { class: "ramp", style: `background:linear-gradient(90deg,${stops})` }), `${shortUp(Math.exp(most))} ${unit}`),
         make("span", {}, make("i", { class: "hatch" }), "outside the domain: nothing is claimed"),
         make("span", { text: "+ reference row" }),
         make("span", { text: `${cellsSeen} cells in view. ${near}.` }),
@@ -691,7 +724,23 @@
         const base = state.mode === "absolute" ? coded.at(k, first) : 0, value = which === 0 ? base : base + coded.at(k, first + which);
         return Number.isNaN(coded.at(k, first)) ? null : value;
       });
-      return [xs, column(2), column(3), column(0), column(1)];
+      return this.stepped([xs, column(2), column(3), column(0), column(1)]);
+    }
+
+    /** Puts the jump from one cell to the next half-way between their points: bounds do not ramp. */
+    stepped(table) {
+      const { state } = this, [xs] = table, first = state.along * xs.length, cell = this.lineCells[state.reference];
+      if (this.data.blended) return table;
+      const rows = [];
+      xs.forEach((x, k) => {
+        const row = table.map((column) => column[k]);
+        rows.push(row);
+        if (k + 1 === xs.length || cell[first + k] === cell[first + k + 1]) return;
+        const next = table.map((column) => column[k + 1]), middle = (x + xs[k + 1]) / 2;
+        if (row[3] === null || next[3] === null) return;
+        rows.push([middle - 1e-6 * (xs[k + 1] - x), ...row.slice(1)], [middle, ...next.slice(1)]);
+      });
+      return table.map((_, c) => rows.map((row) => row[c]));
     }
 
     drawLine() {
@@ -737,7 +786,8 @@
 
     /** Greys what lies outside the domain, and marks the reference row. */
     shade(u, table) {
-      const { ctx: pen, bbox } = u, xs = table[0], half = (xs[1] - xs[0]) / 2;
+      const { ctx: pen, bbox } = u, xs = table[0], [from, to] = this.reference.spans[this.state.along];
+      const half = (to - from) / (this.lines[this.state.reference].rows - 1) / 2;
       pen.save();
       pen.beginPath(); pen.rect(bbox.left, bbox.top, bbox.width, bbox.height); pen.clip();
       pen.fillStyle = isDark() ? "#8a8f9640" : "#8a8f9655";

@@ -1,0 +1,250 @@
+"""The report in a real Chromium: it opens from disk, and its parts answer."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tether.report.building import build_report
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+def chromium() -> str | None:
+    """Where a Chromium is: named by CHROMIUM, on the path, or playwright's own."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found:
+        return found
+    with playwright.sync_playwright() as drive:
+        own = drive.chromium.executable_path
+    return own if Path(own).exists() else None
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = chromium()
+    if path is None:
+        pytest.skip("there is no Chromium here: `make browser` tries to get one")
+    with playwright.sync_playwright() as drive:
+        started = drive.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def report(small_demo, small_study, tmp_path_factory) -> Path:
+    """A run and two studies on one page."""
+    return build_report(
+        [small_study.parent, small_demo[2].parent], tmp_path_factory.mktemp("page") / "all.html"
+    )
+
+
+@pytest.fixture
+def opened(browser, report):
+    """Opens the report; afterwards there must have been no error, and nothing asked from anywhere."""
+    complaints, contexts = [], []
+
+    def open_page(path: Path | None = report, *, width: int = 1280, height: int = 900, scheme: str = "light"):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda r: complaints.append(r.url) if not r.url.startswith(("file:", "data:")) else None,
+        )
+        if path is not None:
+            page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def shown(page, selector: str):
+    """The first such place, filled."""
+    place = page.locator(selector).first
+    place.scroll_into_view_if_needed()
+    place.locator("canvas").first.wait_for()
+    return place
+
+
+def test_it_opens_small_and_fast(opened, report):
+    assert report.stat().st_size < 5_000_000
+    page = opened(path=None)
+    session = page.context.new_cdp_session(page)
+    # Seconds of computing, because a busy machine's clock says nothing of the page.
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto(report.as_uri())
+    metrics = {m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}
+    assert 0 < metrics["TaskDuration"] < 2
+    for selector in ("div.curves", "div.explorer"):
+        for k in range(page.locator(selector).count()):
+            page.locator(selector).nth(k).scroll_into_view_if_needed()
+            page.locator(selector).nth(k).locator("canvas").first.wait_for()
+    assert page.locator(".bar a").count() == 4, "an overview and three chapters"
+    assert page.locator("article").first.locator("tr.fails .mark").first.inner_text() == "✗ does not hold"
+
+
+def test_a_click_toggles_a_curve(opened):
+    page = opened()
+    curves = shown(page, "div.curves")
+    assert curves.locator(".chart").count() == 4
+    state = (
+        "place => [...place.querySelectorAll('.chart')].map(h => h.chart.series.filter(s => s.show).length)"
+    )
+    before = curves.evaluate(state)
+    button = curves.locator("[data-method='Vanilla']")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert curves.evaluate(state) == [count - 3 for count in before], "a line and the two ends of its band"
+    hidden = curves.evaluate(
+        "place => place.querySelector('.chart').chart.series.find(s => s.label === 'Vanilla').show"
+    )
+    assert hidden is False
+    page.locator("#theme").click()
+    assert curves.evaluate(state) == [count - 3 for count in before], (
+        "a change of colours shows nothing again"
+    )
+    button.click()
+    assert curves.evaluate(state) == before
+    button.click(modifiers=["Shift"])
+    assert curves.evaluate(state) == [4] * 4, "steps, a line and its band"
+
+
+def test_curves_zoom_and_tell_values(opened):
+    page = opened()
+    curves = shown(page, "div.curves")
+    chart = curves.locator(".chart").first
+    over = chart.locator(".u-over")
+    box = over.bounding_box()
+    over.hover(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    assert "step" in chart.locator(".tip").inner_text() and "Vanilla" in chart.locator(".tip").inner_text()
+    span = "h => [h.chart.scales.x.min, h.chart.scales.x.max]"
+    low, high = chart.evaluate(span)
+    box = over.bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.2 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 0.8 * box["height"], steps=5)
+    page.mouse.up()
+    zoomed = chart.evaluate(span)
+    assert low < zoomed[0] < zoomed[1] < high
+    over.dblclick()
+    assert chart.evaluate(span) == [low, high]
+
+
+def test_a_click_on_a_heading_sorts(opened):
+    page = opened()
+    table = page.locator("article#c1 table.sortable").first
+    column = "(t, k) => [...t.tBodies[0].rows].map(row => row.cells[k].textContent)"
+    first = table.evaluate("t => [...t.tBodies[0].rows].map(row => row.cells[1].textContent)")
+    assert any("±" in text for text in first)
+    mean = lambda text: float(text.split(" ")[0])  # noqa: E731
+    head = table.locator("th").nth(1)
+    for order, expected in (
+        ("ascending", sorted(first, key=mean)),
+        ("descending", sorted(first, key=mean, reverse=True)),
+    ):
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == order
+        now = table.evaluate(column.replace("(t, k)", "t").replace("[k]", "[1]"))
+        assert [mean(text) for text in now] == [mean(text) for text in expected]
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") is None
+    assert table.evaluate("t => [...t.tBodies[0].rows].map(row => row.cells[1].textContent)") == first
+
+
+def test_the_explorer_answers(opened):
+    page = opened()
+    explorer = shown(page, "div.explorer")
+    canvas = explorer.locator(".panel > canvas")
+    picture = "c => c.toDataURL()"
+    before = canvas.evaluate(picture)
+    start = [explorer.locator(f"[data-choice={k}]").input_value() for k in ("across", "up")]
+    other = next(
+        value for value in explorer.locator("[data-choice=across] option").evaluate_all("o => o.map(x => x.value)")
+        if value not in start
+    )  # fmt: skip
+    explorer.locator("[data-choice=across]").select_option(other)
+    after = canvas.evaluate(picture)
+    assert after != before
+    assert explorer.locator("[data-choice=along]").input_value() == other, "the line follows"
+    assert "Fixed on this slice: 3 other inputs" in explorer.locator("details").inner_text()
+    # The same input on both axes makes no plane: the other gives way.
+    explorer.locator("[data-choice=up]").select_option(other)
+    assert explorer.locator("[data-choice=across]").input_value() != other
+    for name, value in zip(("across", "up"), start, strict=True):
+        explorer.locator(f"[data-choice={name}]").select_option(value)
+    assert canvas.evaluate(picture) == before
+    explorer.locator("[data-choice=extent]").select_option("all")
+    cells, box = set(), canvas.bounding_box()
+    for share in (0.2, 0.35, 0.5, 0.65, 0.8):
+        canvas.click(position={"x": 62 + share * (box["width"] - 80), "y": share * (box["height"] - 60)})
+        cells.add(explorer.get_attribute("data-cell"))
+        assert f"Cell {explorer.get_attribute('data-cell')}" in explorer.locator(".info").inner_text()
+    assert len(cells) > 1
+    assert explorer.locator(".info tbody tr").count() == 3
+    values = "place => place.querySelector('[data-line]').chart.data[4].filter(v => v !== null)"
+    line = explorer.evaluate(values)
+    explorer.locator("[data-choice=output]").select_option("1")
+    assert explorer.evaluate(values) != line
+    explorer.locator("[data-choice=mode]").select_option("absolute")
+    explorer.locator("[data-choice=reference]").select_option("3")
+    data = explorer.evaluate("place => place.querySelector('[data-line]').chart.data")
+    for low, high, predicted in zip(data[1], data[2], data[4], strict=True):
+        slack = 1e-4 * (1 + abs(predicted or 0))
+        assert predicted is None or low - slack <= predicted <= high + slack
+
+
+def test_the_explorer_finds_the_nearest_memory(opened, small_demo):
+    """The picture's cells, found row by row, are those of a search through all memories."""
+    _, comparison, path = small_demo
+    page = opened(path)
+    explorer = shown(page, "div.explorer")
+    model, chosen = comparison.model(), {}
+    source = page.locator("script[id^=explorer]").first.evaluate("s => JSON.parse(s.textContent)")
+    for k in range(len(source["references"])):
+        explorer.locator("[data-choice=reference]").select_option(str(k))
+        chosen[k] = int(explorer.get_attribute("data-cell"))
+        assert chosen[k] == model.locate(model_inputs(source, k)).cell[0]
+
+
+def model_inputs(source, k):
+    import numpy as np
+
+    return np.array([source["references"][k]["inputs"]])
+
+
+def test_dark_and_light(opened):
+    background = "getComputedStyle(document.body).backgroundColor"
+    light, dark = opened(scheme="light"), opened(scheme="dark")
+    white, black = light.evaluate(background), dark.evaluate(background)
+    assert white == "rgb(255, 255, 255)" and black != white
+    light.locator("#theme").click()
+    assert light.evaluate(background) == black
+    assert light.evaluate("getComputedStyle(document.querySelector('figure')).backgroundColor") == white
+    light.locator("#theme").click()
+    assert light.evaluate(background) == white
+
+
+def test_a_phone_scrolls_one_way(opened):
+    page = opened(width=390, height=844)
+    for selector in ("div.curves", "div.explorer"):
+        shown(page, selector)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    tables = "[...document.querySelectorAll('.scroll')].every(t => t.getBoundingClientRect().right <= 390)"
+    assert page.evaluate(tables)
+
+
+def test_a_certificate_page_opens(opened, small_demo, tmp_path):
+    from tether.runs import certificate_page
+
+    path = tmp_path / "certificate.html"
+    path.write_text(certificate_page(small_demo[1].certificate, command="tether certify"), encoding="utf-8")
+    page = opened(path)
+    assert "PROVED" in page.locator(".lead").inner_text()
