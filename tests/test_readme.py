@@ -1,6 +1,7 @@
 """The README's example runs as it stands."""
 
 import re
+import runpy
 from pathlib import Path
 
 
@@ -13,3 +14,14 @@ def test_the_example_on_your_own_data_runs(tmp_path, monkeypatch):
     assert (tmp_path / "pendulum.safetensors").is_file()
     assert namespace["prediction"].in_domain.any()
     assert namespace["certificate"].certified and namespace["certificate"].evidence == "proved"
+
+
+def test_the_table_of_results_is_what_was_measured():
+    """Row by row, from the results that are committed."""
+    root = Path(__file__).parent.parent
+    table = runpy.run_path(str(root / "benchmarks" / "results_table.py"))
+    readme = (root / "README.md").read_text().splitlines()
+    expected = [row for study in table["STUDIES"] for row in table["rows"](study)]
+    assert len(expected) > 25
+    first = readme.index(expected[0])
+    assert readme[first : first + len(expected)] == expected

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,14 @@ def test_settings_in_words_leave_defaults_out():
     entry = Entry(VANILLA, 5, changes={"sampling": SamplingConfig(refinements=7)})
     assert entry.settings.endswith("steps=5, changes={sampling: SamplingConfig(refinements=7)})")
     assert entry.settings != Entry(VANILLA, 6).settings
+
+
+def test_a_missing_simulator_is_said_before_anything_is_run(tmp_path, monkeypatch):
+    study_ = replace(find_study("drones"), needs=("no_such_simulator", "drones"))
+    monkeypatch.setattr("tether.studies.tasks.find_study", lambda name: study_)
+    with pytest.raises(ValueError, match=r"must have the package no_such_simulator.*tether\[drones\]"):
+        open_folder(Plan("drones", "smoke", (0,), {}), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_tables_over_seeds():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal, Protocol
@@ -180,6 +181,7 @@ class Study:
         claims: verdicts.
         options: help text of the study's own options, by name.
         check: raises ValueError where values of these options make no sense; called before anything is run.
+        needs: the package that simulates, as it is imported, and the extra that installs it.
         recasts: other outputs in which entries may be fitted, by name.
         inspect: measurements that need more of a trained model than its predictions, such as its limits;
             given the problem it was fitted to.
@@ -197,8 +199,18 @@ class Study:
     claims: Callable[[Outcome], list[Claim]]
     options: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[Mapping[str, str]], None] | None = None
+    needs: tuple[str, str] | None = None
     recasts: Mapping[str, Recast] = field(default_factory=dict)
     inspect: Callable[[Problem, LearnedModel], Measured] | None = None
+
+    def check_installed(self) -> None:
+        """Raises ValueError where the simulator is missing: said once, not by every run."""
+        if self.needs is not None and find_spec(self.needs[0]) is None:
+            package, extra = self.needs
+            raise ValueError(
+                f"the study '{self.name}' must have the package {package}; it is not installed. "
+                f"Run `pip install 'tether[{extra}]'`."
+            )
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Raises ValueError for an option that the study does not have, or a value that makes no sense."""

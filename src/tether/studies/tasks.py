@@ -137,6 +137,7 @@ class Task:
 def open_folder(plan: Plan, folder: Path) -> None:
     """Makes the folder of a study, or takes up one made for the same plan."""
     plan.definition.check_options(plan.options)
+    plan.definition.check_installed()
     asked = {**asdict(plan), "seeds": list(plan.seeds)}
     path = folder / "study.json"
     if path.is_file():

@@ -208,4 +208,5 @@ STUDY = Study(
     },
     sections=_sections,
     claims=_claims,
+    needs=("pybullet", "drones"),
 )

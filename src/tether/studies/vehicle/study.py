@@ -446,6 +446,7 @@ STUDY = Study(
     },
     sections=_sections,
     claims=_claims,
+    needs=("vehiclemodels", "vehicle"),
     recasts={"body": Recast(_as_body, TRUSTED_MODELS["body"], as_pose_step)},
     inspect=_inspect,
 )
