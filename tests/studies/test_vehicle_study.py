@@ -173,11 +173,17 @@ def test_a_loss_has_settled_when_it_stays_near_its_end():
 
 
 @pytest.mark.parametrize(
-    ("in_domain", "room", "words"),
-    [(0.0, 0.1, "outside the domain"), (1.0, 0.25, "leave it 0.25 m of room"), (1.0, 0.0, "rounding")],
+    ("in_domain", "room", "other", "words"),
+    [
+        (0.0, 0.1, 0.0, "outside the domain"),
+        (1.0, 0.25, 0.0, "leave it 0.25 m of room"),
+        (1.0, 0.0, 0.1, "gain speed"),
+        (1.0, 0.0, 0.0, "rounding"),
+    ],
 )
-def test_the_worst_pose_has_a_reason(in_domain, room, words):
-    arrays = {"rest_in_domain": np.array([in_domain]), "rest_room": np.array([room])}
+def test_the_worst_pose_has_a_reason(in_domain, room, other, words):
+    values = {"rest_in_domain": in_domain, "rest_room": room, "rest_other_room": other}
+    arrays = {name: np.array([value]) for name, value in values.items()}
     assert words in _reason(arrays, 0)
 
 

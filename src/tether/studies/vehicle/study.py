@@ -172,7 +172,11 @@ def _inspect(problem: Problem, model: LearnedModel) -> Measured:
     arrays = {
         "rest_in_domain": details.in_domain[1:].astype(np.float64),
         "rest_room": (details.upper - details.lower)[1:, :2].max(axis=1),
+        "rest_other_room": (details.upper - details.lower)[1:, 2:].max(axis=1),
     }
+    if "speed" in schema.states:
+        # A predicted speed that is not quite zero moves M itself: steps do not add up to an envelope.
+        return Measured({}, arrays)
     envelope = envelope_at_rest(_poses_with_details(model), schema, start[0], steps=max(STEPS_AT_REST))
     if not np.isfinite(envelope).all():
         return Measured({}, arrays)
@@ -289,7 +293,9 @@ def _reason(arrays: Mapping[str, Array], pose: int) -> str:
     if not arrays["rest_in_domain"][pose]:
         return "it lies outside the domain"
     room = float(arrays["rest_room"][pose])
-    return f"its bounds leave it {number(room)} m of room in each step" if room > 0 else "by rounding only"
+    if room > 0:
+        return f"its bounds leave it {number(room)} m of room in each step"
+    return "its bounds leave room to turn or to gain speed" if arrays["rest_other_room"][pose] else "rounding"
 
 
 def settled_after(history: list[dict[str, Any]], key: str) -> int:
