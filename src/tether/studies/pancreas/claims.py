@@ -46,8 +46,8 @@ def _paper(outcome: Outcome) -> list[Claim]:
         for key, where in ((_OMEGA, "Ω"), (_TO_M, "D")):
             said = f"The paper: Constrained is 10 times closer to M on {where} than {rival}, mean"
             claims.append(_against(outcome, said, rival, "Constrained", key, 10.0))
-        said = f"The paper: Constrained rises by less than {rival} where insulin is raised, mean"
-        claims.append(_against(outcome, said, rival, "Constrained", _RISES["mean"], 1.0))
+        said = f"The paper: Constrained rises by a tenth of {rival} or less where insulin is raised, mean"
+        claims.append(_against(outcome, said, rival, "Constrained", _RISES["mean"], 10.0))
     return claims
 
 
