@@ -196,7 +196,7 @@ def test_certificate_states_what_holds_and_checks_its_premises(study, config) ->
     certificate = certify_monotone(model, trusted, inputs, points=5000, seed=1)
     assert certificate.certified and certificate.evidence == "proved" and certificate.max_ratio <= 1
     assert certificate.declared[0] == "insulin_9" and len(certificate.declared) == 11
-    assert certificate.delta["next_glucose"]["max"] >= tether.half_width.max()
+    assert certificate.delta["glucose"]["max"] >= tether.half_width.max()
     other = replace(trusted, intercept=trusted.intercept + 1e-12)
     with pytest.raises(CertificateError, match="`trusted` must be the model the tether was built with"):
         certify_monotone(model, other, inputs, points=10, seed=1)

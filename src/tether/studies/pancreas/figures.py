@@ -52,7 +52,15 @@ def armax_figure(fit: ArmaxFit, schema: Schema) -> Figure:
             axis.axhline(0, color="black", lw=0.8)
             held = fit.held[columns]
             if held.any():
-                axis.plot(steps[held], np.zeros(held.sum()), "x", color=_ORANGE, ms=6, label="held at 0")
+                axis.plot(
+                    steps[held],
+                    np.zeros(held.sum()),
+                    "x",
+                    color=_ORANGE,
+                    ms=6,
+                    clip_on=False,
+                    label="held at 0",
+                )
                 axis.legend(loc="lower right")
             unit = schema.unit(schema.inputs[columns[0]])
             title = f"{signal} (at most 0)" if signal == "insulin" else signal
