@@ -211,7 +211,8 @@ def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | N
 
 def certificate_from(content: Mapping[str, Any]) -> Certificate:
     """A certificate from its dictionary; what older ones do not say is None."""
-    deltas = tuple(OutputDelta(**({"single": None} | dict(delta))) for delta in content["deltas"])
+    older: dict[str, Any] = {"single": None}
+    deltas = tuple(OutputDelta(**(older | delta)) for delta in content["deltas"])
     parts = {
         "deltas": deltas,
         "domain": Domain(**content["domain"]),
