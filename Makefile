@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test browser check bench crosscheck-pancreas test-slow format clean
+.PHONY: demo test browser check docs bench crosscheck-pancreas test-slow format clean
 
 # The library alone: what a user needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ check: $(READY)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
+# The documentation as a site, in build/site; a warning fails it.
+docs: $(READY)
+	$(BIN)/properdocs build --strict --quiet
+
 bench: $(READY)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
@@ -51,4 +55,4 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-simglucose .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .venv-simglucose .pytest_cache .ruff_cache .hypothesis build dist

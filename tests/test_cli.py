@@ -658,7 +658,8 @@ import functools, os, signal
 import tether.cli, tether.runs
 
 # A checkpoint at every evaluation, as if each took ten seconds.
-tether.cli.TrainingConfig = functools.partial(tether.cli.TrainingConfig, checkpoint_seconds=0.0)
+learning = tether.cli.learning
+learning.TrainingConfig = functools.partial(learning.TrainingConfig, checkpoint_seconds=0.0)
 write = tether.runs.RunFolder.note
 
 def note(self, method, evaluations):

@@ -202,3 +202,75 @@ def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):
     tether.save(model, tmp_path / "model.safetensors")
     loaded = tether.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.predict(test.states, test.controls), found.next_states)
+
+
+def test_cells_that_hold_probes_follow_m_exactly(problem):
+    config = replace(SMALL, bounds="affine", evidence="proved", follow="cells", reach=4.0)
+    tether = build_tether(problem, config)
+    assert np.isnan(tether.bounds.pinned).all()
+    probes = problem.probes[0].inputs
+    assert (tether.bounds.half_width[tether.cells.locate(probes).cell] == 0).all()
+    assert (tether.bounds.half_width > 0).any(), "open elsewhere"
+    near = build_tether(problem, replace(config, reach=1.0))
+    assert tether.cells.radii[0] == pytest.approx(4 * near.cells.radii[0])
+
+
+def test_stretched_inputs_do_not_decide_the_cell(problem):
+    names = problem.split.train.schema.inputs
+    cells = build_tether(problem, replace(SMALL, stretch={names[0]: 1e6})).cells
+    inputs = problem.data[2].inputs
+    moved = inputs.copy()
+    moved[:, 0] += problem.scaling.scale[0]
+    assert np.mean(cells.locate(inputs).cell == cells.locate(moved).cell) > 0.99
+    with pytest.raises(ValueError, match="`stretch` must name inputs .*; got wind"):
+        build_tether(problem, replace(SMALL, stretch={"wind": 2.0}))
+    with pytest.raises(ValueError, match="`stretch` must be finite and positive; got 0.0 for"):
+        build_tether(problem, replace(SMALL, stretch={names[0]: 0.0}))
+
+
+def test_noise_is_of_training_only_and_makes_a_network_lean_less_on_an_input(problem):
+    schema = problem.split.train.schema
+    name = next(n for n, angle in zip(schema.inputs, schema.input_angles, strict=True) if not angle)
+    column = schema.inputs.index(name)
+    plain, noisy = (
+        train_method(problem, VANILLA, replace(SMALL, noise=noise)).model for noise in (None, {name: 30.0})
+    )
+    part, dx = problem.data[2].inputs, len(schema.states)
+    moved = part.copy()
+    moved[:, column] += problem.scaling.scale[column]
+
+    def reaction(model):
+        change = model.predict(moved[:, :dx], moved[:, dx:]) - model.predict(part[:, :dx], part[:, dx:])
+        return float(np.abs(change / model.frame.outputs.scale).mean())
+
+    assert reaction(noisy) < 0.5 * reaction(plain)
+    assert set(noisy.network.state_dict()) == set(plain.network.state_dict()), "saved like any other"
+    again = [noisy.predict(part[:, :dx], part[:, dx:]) for _ in range(2)]
+    np.testing.assert_array_equal(*again)
+    angle = schema.angles[0]
+    with pytest.raises(ValueError, match="`noise` must not name angles"):
+        train_method(problem, VANILLA, replace(SMALL, noise={angle: 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"reach": 0.5}, "`reach` must be a finite number of at least 1; got 0.5"),
+        ({"follow": "all"}, "`follow` must be one of 'agreed', 'cells'"),
+        ({"follow": "cells", "smooth": True, "bounds": "affine"}, "`follow` must be 'agreed' with `smooth`"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(ValueError, match=message):
+        FitConfig(**settings)
+
+
+def test_weight_decay_shrinks_weights(problem):
+    def size(decay):
+        training = replace(SMALL.training, steps=100, weight_decay=decay)
+        model = train_method(problem, VANILLA, replace(SMALL, training=training)).model
+        return sum(float(p.detach().square().sum()) for p in model.network.parameters())
+
+    assert size(10.0) < 0.5 * size(0.0)
+    with pytest.raises(ValueError, match="`weight_decay` must be at least 0; got -1"):
+        TrainingConfig(weight_decay=-1)

@@ -66,11 +66,14 @@ class Observations:
         inputs: (N, D) physical inputs of labelled data.
         targets: (N, P) what was observed there.
         pinned: (D,) as in :class:`AffineBounds`.
+        followed: (R, D) physical inputs in whose cells M must be followed exactly, whatever the data of the
+            cell and its neighbours show; None: there are none.
     """
 
     inputs: Array
     targets: Array
     pinned: Array
+    followed: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,6 +273,8 @@ def bound_by_expansions(
     cell = cells.locate(observations.inputs).cell
     deviation = np.abs(observations.targets - expansion.evaluate(cells, observations.inputs, cell))
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
+    if observations.followed is not None:
+        half_width[cells.locate(observations.followed).cell] = 0.0
     size = expansion.magnitude(cells) + half_width
     rounding = output_rounding(size, cells, schema, target)
     remainder = expansion.remainder

@@ -134,6 +134,7 @@ def build_cells(
     quantile: float,
     schema: Schema,
     domain: Box | None = None,
+    reach: float = 1.25,
 ) -> Cells:
     """Cells with one common radius that covers the given quantile of every held-out set.
 
@@ -144,13 +145,14 @@ def build_cells(
         quantile: fraction of each set to cover, in (0, 1].
         schema: names of the inputs.
         domain: limits of inputs by name; an input left out is limited by the coverage radius alone.
+        reach: the radius, as a multiple of what covers that quantile.
     """
     index = NearestIndex(memories.nodes)
     distances = [np.sqrt(index.query(inputs / scale).squared_distance) for inputs in held_out]
-    # Slack, because the held-out sets are a few episodes themselves: without it the next few are covered
-    # to 97 % at times, with it to 99.5 % in all of five draws of the demo. A radius of zero (every
-    # held-out input sits on a memory) would leave regions without an interior.
-    radius = 1.25 * max(float(np.quantile(d, quantile)) for d in distances)
+    # By default some slack, because the held-out sets are a few episodes themselves: without it the next
+    # few are covered to 97 % at times, with it to 99.5 % in all of five draws of the demo. A radius of zero
+    # (every held-out input sits on a memory) would leave regions without an interior.
+    radius = reach * max(float(np.quantile(d, quantile)) for d in distances)
     radius = max(radius, 1e-9 * (1.0 + float(np.abs(memories.nodes).max())))
     lower = (memories.nodes.min(axis=0) - radius) * scale
     upper = (memories.nodes.max(axis=0) + radius) * scale

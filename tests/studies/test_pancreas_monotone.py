@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from tether.errors import CertificateError
 from tether.monotone import MonotoneNetwork, ordered_linear
 from tether.pipeline import FitConfig, prepare
 from tether.studies.pancreas.armax import Armax, fit_armax
@@ -11,6 +14,7 @@ from tether.studies.pancreas.data import HELD_OUT, low_glucose_probes, simulate_
 from tether.studies.pancreas.monotone import (
     MonotoneTether,
     build_monotone_tether,
+    certify_monotone,
     monotone_model,
     train_monotone,
 )
@@ -164,3 +168,38 @@ def test_mistakes_are_named(study) -> None:
     rising = Armax(np.ones(31), 0.0, 30)
     with pytest.raises(ValueError, match="`trusted` must have weights of at most 0"):
         MonotoneTether(rising, tether.declared, tether.seen, tether.cells, tether.half_width, tether.pinned)
+    with pytest.raises(ValueError, match="`seen` must leave out the declared inputs"):
+        replace(tether, seen=np.arange(31))
+    with pytest.raises(ValueError, match="`half_width` must be finite and at least 0"):
+        replace(tether, half_width=-tether.half_width - 1)
+
+
+def test_cells_that_hold_probes_follow_m(study, config) -> None:
+    problem, _ = study
+    trusted = problem.trusted.function
+    tether = build_monotone_tether(problem, trusted, replace(config, follow="cells"))
+    model = monotone_model(problem, tether, config)
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            parameter.mul_(1e3)
+    model.network.eval()
+    inputs = problem.probes[0].inputs
+    np.testing.assert_array_equal(model.predict(inputs[:, :30], inputs[:, 30:]), problem.probes[0].trusted)
+    assert (tether.half_width > 0).any(), "open elsewhere"
+
+
+def test_certificate_states_what_holds_and_checks_its_premises(study, config) -> None:
+    problem, tether = study
+    model = monotone_model(problem, tether, config)
+    model.network.eval()
+    inputs, trusted = problem.split.test.inputs, tether.trusted
+    certificate = certify_monotone(model, trusted, inputs, points=5000, seed=1)
+    assert certificate.certified and certificate.evidence == "proved" and certificate.max_ratio <= 1
+    assert certificate.declared[0] == "insulin_9" and len(certificate.declared) == 11
+    assert certificate.delta["next_glucose"]["max"] >= tether.half_width.max()
+    other = replace(trusted, intercept=trusted.intercept + 1e-12)
+    with pytest.raises(CertificateError, match="`trusted` must be the model the tether was built with"):
+        certify_monotone(model, other, inputs, points=10, seed=1)
+    model.network.train()
+    with pytest.raises(CertificateError, match="the network must be monotone in the declared inputs"):
+        certify_monotone(model, trusted, inputs, points=10, seed=1)

@@ -11,10 +11,12 @@ import pytest
 
 from tether.pipeline import VANILLA
 from tether.ranges import SamplingConfig
+from tether.report.seeds import seeds_grid
 from tether.studies.registry import find_study
-from tether.studies.runner import Plan, open_folder, outcome_of, run_all, tasks_of
+from tether.studies.runner import outcome_of, run_all
 from tether.studies.study import Entry
-from tether.studies.summary import claim_lines, seeds_grid, study_command, write_summary
+from tether.studies.summary import claim_lines, study_command, write_summary
+from tether.studies.tasks import Plan, open_folder, tasks_of
 
 
 def study(*arguments, cwd):

@@ -8,7 +8,6 @@ from PIL import Image
 
 from tether.report.figures import as_png, as_svg, drift_figure
 from tether.studies.vehicle.data import SCHEMAS
-from tether.studies.vehicle.driving import Recording
 from tether.studies.vehicle.town import HALF_WIDTH, build_town
 from tether.studies.vehicle.trusted import unicycle
 from tether.studies.vehicle.views import (
@@ -85,8 +84,7 @@ def test_animation_runs_from_the_first_step_to_the_last(paths):
 
 @pytest.mark.parametrize("colour", ["speed", "friction"])
 def test_the_town_is_drawn(colour, rng: np.random.Generator):
-    measured = np.concatenate([rng.uniform(-150, 150, (4, 3, 3)), rng.uniform(0, 9, (4, 3, 2))], axis=2)
-    recording = Recording(build_town(0), measured, np.zeros((3, 3, 2)), np.full((3, 3), 0.4))
-    figure = town_figure(recording, colour=colour)
+    positions, speeds = rng.uniform(-150, 150, (4, 3, 2)), rng.uniform(0, 9, (3, 3))
+    figure = town_figure(build_town(0), positions, speeds, colour=colour)
     assert "snow (0.4)" in as_svg(figure) and colour in as_svg(figure)
     assert as_png(figure).startswith(b"\x89PNG")

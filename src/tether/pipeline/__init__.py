@@ -7,7 +7,7 @@
 from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
 from tether.pipeline.fitting import fit, record
 from tether.pipeline.growing import build_tether_within
-from tether.pipeline.measures import measure, measure_trusted
+from tether.pipeline.measures import measure, measure_losses, measure_trusted
 from tether.pipeline.methods import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
@@ -22,7 +22,7 @@ from tether.pipeline.methods import (
     train_method,
 )
 from tether.pipeline.problem import Part, Problem, prepare
-from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether
+from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether, pinned_inputs
 
 __all__ = [
     "AUGMENTED_LAGRANGIAN",
@@ -46,7 +46,9 @@ __all__ = [
     "build_tether_within",
     "fit",
     "measure",
+    "measure_losses",
     "measure_trusted",
+    "pinned_inputs",
     "prepare",
     "record",
     "resolve_evidence",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from tether.constrained import (
     Operator,
 )
-from tether.data import Box, Target, Transitions
+from tether.data import Array, Box, Schema, Target, Transitions
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
@@ -30,6 +33,10 @@ class FitConfig:
         metric: what makes cells small along an input: its spread in the `data`, or also how much the
             `trusted` model bends along it; by default the former for interval bounds, as in the paper,
             and the latter for affine ones.
+        stretch: by how much larger cells are along an input than the metric makes them, by name; at 100 a
+            change of that input all but never changes the cell.
+        noise: standard deviation, in units of an input's scale and by its name, of what is added to the
+            network's features while it trains, so that it leans less on an input that M explains.
         target: predict next states or increments; by default increments where every output
             advances a state, because interval bounds on them are tighter.
         evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
@@ -39,8 +46,13 @@ class FitConfig:
             `sigmoid` on everything measured so far. `project` is HardNet's, for comparison.
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
             where cells meet.
+        follow: where probes make an affine tether follow M exactly: at inputs that share the values on
+            which all probes agree (`agreed`: a parked car, wherever it stands), or in every cell that holds
+            a probe (`cells`). A cell without labelled data follows M in either case.
         hidden: layer widths of the network.
         coverage: quantile of held-out inputs that the coverage radius must reach.
+        reach: the coverage radius, as a multiple of what covers that quantile; where M is all but affine,
+            more reach costs next to nothing.
         domain: limits of inputs by name, beyond which nothing is claimed.
         validation: share of episodes (and probes) held out to choose radius and weights.
         test: share of episodes (and probes) held out to measure.
@@ -53,12 +65,16 @@ class FitConfig:
     bounds: TetherKind = "interval"
     delta: float | Mapping[str, float] | None = None
     metric: Literal["data", "trusted"] | None = None
+    stretch: Mapping[str, float] | None = None
+    noise: Mapping[str, float] | None = None
     target: Target | None = None
     evidence: Evidence | None = None
     operator: Operator = "clip"
     smooth: bool = False
+    follow: Literal["agreed", "cells"] = "agreed"
     hidden: tuple[int, ...] = (256, 256)
     coverage: float = 0.995
+    reach: float = 1.25
     domain: Box | None = None
     validation: float = 0.15
     test: float = 0.15
@@ -73,6 +89,8 @@ class FitConfig:
             raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
+        if not (self.reach >= 1 and math.isfinite(self.reach)):
+            raise ValueError(f"`reach` must be a finite number of at least 1; got {self.reach}.")
         if self.delta is not None and self.bounds != "affine":
             raise ValueError(
                 "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
@@ -80,6 +98,10 @@ class FitConfig:
         if self.smooth and self.bounds != "affine":
             raise ValueError(
                 "`smooth` must come with bounds 'affine'; got 'interval', whose bounds are steps."
+            )
+        if self.smooth and self.follow == "cells":
+            raise ValueError(
+                "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
@@ -92,11 +114,26 @@ _CHOICES = {
     "metric": (None, "data", "trusted"),
     "evidence": (None, "sampled", "statistical", "lipschitz", "proved"),
     "operator": ("sigmoid", "clip", "project"),
+    "follow": ("agreed", "cells"),
 }
 
 
 def _options(allowed: tuple[str | None, ...]) -> str:
     return ", ".join(f"'{choice}'" for choice in allowed if choice is not None)
+
+
+def resolve_inputs(option: str, values: Mapping[str, float] | None, schema: Schema, default: float) -> Array:
+    """(D,) one number for each input: those given by name, `default` for the others."""
+    given = values or {}
+    unknown = sorted(set(given) - set(schema.inputs))
+    if unknown:
+        raise ValueError(
+            f"`{option}` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}."
+        )
+    bad = [name for name, value in given.items() if not (math.isfinite(value) and value > 0)]
+    if bad:
+        raise ValueError(f"`{option}` must be finite and positive; got {given[bad[0]]} for '{bad[0]}'.")
+    return np.array([given.get(name, default) for name in schema.inputs], dtype=np.float64)
 
 
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:

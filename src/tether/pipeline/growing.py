@@ -16,7 +16,14 @@ from tether.memories import Memories
 from tether.nearest import NearestIndex
 from tether.pipeline.config import FitConfig
 from tether.pipeline.problem import Problem
-from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether, resolve_budget
+from tether.pipeline.tethers import (
+    Partition,
+    Tether,
+    build_cells_for,
+    build_tether,
+    pinned_inputs,
+    resolve_budget,
+)
 from tether.progress import Reporter, silent
 
 LEAST_COVERAGE = 0.99
@@ -61,7 +68,7 @@ def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Report
             chosen = _cover(missed, reach, most - len(wide), rng)
             if len(chosen) == 0:
                 raise _shortfall(problem, wide, bounds, budget, covered)
-            wide = _grown(problem, wide, chosen)
+            wide = _grown(problem, config, wide, chosen)
     raise AssertionError("memories grow in every attempt, so the loop ends above")
 
 
@@ -104,14 +111,14 @@ def _missed(inputs: Array, cells: Cells) -> tuple[Array, Array]:
     return inputs[outside] / cells.scale, cells.radii[location.cell[outside]]
 
 
-def _grown(problem: Problem, wide: Cells, chosen: Array) -> Cells:
+def _grown(problem: Problem, config: FitConfig, wide: Cells, chosen: Array) -> Cells:
     """`wide` with the scaled inputs (N, D) as further memories, each tied to its nearest old one."""
     nearest = NearestIndex(wide.memories).query(chosen).cell
     ties = np.column_stack([nearest, len(wide) + np.arange(len(chosen))])
     memories = pin_memories(
         Memories(np.concatenate([wide.memories, chosen]), np.concatenate([wide.edges, ties])),
         problem.probes[0].inputs / wide.scale,
-        problem.pinned / wide.scale,
+        pinned_inputs(problem, config) / wide.scale,
     )
     radii = np.full(len(memories.nodes), wide.radii.max())
     return replace(wide, memories=memories.nodes, edges=memories.edges, radii=radii)

@@ -14,22 +14,19 @@ from tether.constrained import (
 from tether.pipeline.methods import TrainedRun
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
+from tether.rollout import Step
 
 
 def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> dict[str, Any]:
     """One entry of ``results.json``, on the test parts."""
     schema = problem.split.test.schema
-    dx = len(schema.states)
-    predictions = []
-    for part in (problem.data[2], problem.probes[2]):
-        predictions.append(run.model.predict(part.inputs[:, :dx], part.inputs[:, dx:]))
     result = {
         "method": run.method.name,
         "memories": len(tether.cells) if tether and run.method.celled else None,
         "seed": run.seed,
         "steps": run.history.steps,
         "best_step": run.history.best_step,
-        **_losses(problem, *predictions),
+        **measure_losses(problem, run.model.predict),
         "seconds_training": run.history.seconds,
         "operator_input_spread": run.history.evaluations[-1].operator_input_spread,
         "operator_saturated": run.history.evaluations[-1].operator_saturated,
@@ -82,6 +79,13 @@ def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
         **losses,
         "seconds_training": 0.0,
     }
+
+
+def measure_losses(problem: Problem, predict: Step) -> dict[str, float]:
+    """The paper's losses of a step, on the test parts."""
+    dx = len(problem.split.test.schema.states)
+    parts = (problem.data[2].inputs, problem.probes[2].inputs)
+    return _losses(problem, *(predict(inputs[:, :dx], inputs[:, dx:]) for inputs in parts))
 
 
 def _losses(problem: Problem, on_data: Any, on_probes: Any) -> dict[str, float]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from tether.bounds import (
     EVIDENCE_MARGIN,
@@ -22,8 +23,8 @@ from tether.constrained import (
     UnconstrainedModel,
     mlp,
 )
-from tether.data import Target
-from tether.pipeline.config import FitConfig, TetherKind, resolve_target
+from tether.data import Array, Target
+from tether.pipeline.config import FitConfig, TetherKind, resolve_inputs, resolve_target
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
 from tether.progress import Reporter, silent
@@ -102,11 +103,46 @@ def train_method(
     parts = (problem.data[0], problem.probes[0], problem.data[1], problem.probes[1])
     data = TrainingData(*(part.examples(frame) for part in parts))
     training = replace(config.training, loss=method.loss, seed=config.seed)
+    bare = model.network
+    if config.noise:
+        model.network = _NoisyFeatures(bare, _feature_noise(config, frame))
     with reporter(method.name) as progress:
         history = train(
             model, data, training, checkpoint=checkpoint, progress=progress, on_evaluation=on_evaluation
         )
+    model.network = bare
     return TrainedRun(method, model, history, config.seed)
+
+
+class _NoisyFeatures(nn.Module):
+    """A network whose features are disturbed while it trains, and only then.
+
+    Args:
+        network: from features (N, F).
+        sizes: (F,) standard deviations.
+    """
+
+    def __init__(self, network: nn.Module, sizes: Array) -> None:
+        super().__init__()
+        self.network = network
+        self.sizes: Tensor
+        self.register_buffer("sizes", torch.from_numpy(sizes), persistent=False)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Outputs (N, P) at features (N, F)."""
+        if self.training:
+            features = features + self.sizes * torch.randn_like(features)
+        return self.network(features)
+
+
+def _feature_noise(config: FitConfig, frame: Frame) -> Array:
+    """(F,) standard deviation of each feature; angles enter as sine and cosine, which are left alone."""
+    schema = frame.schema
+    sizes = resolve_inputs("noise", config.noise, schema, 0.0)
+    if (sizes[schema.input_angles] > 0).any():
+        raise ValueError(f"`noise` must not name angles ({', '.join(schema.angles)}); got some of them.")
+    plain = sizes[~schema.input_angles]
+    return np.concatenate([plain, np.zeros(frame.features_width - len(plain))])
 
 
 def _untrained(

@@ -21,7 +21,13 @@ from tether.cells import Cells, build_cells, pin_memories
 from tether.data import Array, Schema, Target
 from tether.memories import fit_memories
 from tether.metric import bending_weights
-from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
+from tether.pipeline.config import (
+    FitConfig,
+    TetherKind,
+    resolve_evidence,
+    resolve_inputs,
+    resolve_target,
+)
 from tether.pipeline.problem import Problem
 from tether.progress import Reporter, silent
 from tether.ranges import Evidence
@@ -54,6 +60,11 @@ class Tether:
         return self.partition.cells
 
 
+def pinned_inputs(problem: Problem, config: FitConfig) -> Array:
+    """(D,) the values at which M is followed exactly, NaN where none; see `FitConfig.follow`."""
+    return problem.pinned if config.follow == "agreed" else np.full_like(problem.pinned, np.nan)
+
+
 def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Partition:
     """Memories and cells from the training parts; the radius from the validation parts."""
     start = time.monotonic()
@@ -64,11 +75,14 @@ def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter =
         scale = scale / bending_weights(
             problem.trusted, problem.training_inputs, schema, target, seed=config.seed
         )
+    scale = scale * resolve_inputs("stretch", config.stretch, problem.split.train.schema, 1.0)
     with reporter("Memories") as progress:
         memories = fit_memories(
             problem.training_inputs / scale, config.memories, seed=config.seed, progress=progress
         )
-    memories = pin_memories(memories, problem.probes[0].inputs / scale, problem.pinned / scale)
+    memories = pin_memories(
+        memories, problem.probes[0].inputs / scale, pinned_inputs(problem, config) / scale
+    )
     cells = build_cells(
         memories,
         scale,
@@ -76,6 +90,7 @@ def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter =
         quantile=config.coverage,
         schema=problem.split.train.schema,
         domain=config.domain,
+        reach=config.reach,
     )
     return Partition(cells, time.monotonic() - start)
 
@@ -107,7 +122,12 @@ def build_tether(
     else:
         bounds = bound_by_expansions(
             *common,
-            observations=Observations(train.inputs, train.target(target), problem.pinned),
+            observations=Observations(
+                train.inputs,
+                train.target(target),
+                pinned_inputs(problem, config),
+                problem.probes[0].inputs if config.follow == "cells" else None,
+            ),
             evidence=built,
             sampling=sampling,
             blend=BLENDED_CELLS if config.smooth else 0,

@@ -20,15 +20,19 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     families: dict[str, list[str]] = {}
     for name in names:
         families.setdefault(name.split(" (")[0], []).append(name)
-    styles, rivals = {}, iter(zip(_COLOURS * 2, _DASHES * 2, strict=True))
+    # The second time round with other dashes, so that no two methods look alike.
+    dashes = (*_DASHES, *_DASHES[3:], *_DASHES[:3])
+    styles, rivals = {}, iter(zip(_COLOURS * 2, dashes, strict=True))
     for family, members in families.items():
         if family == "Trusted":
             style = {"color": "#777777", "ls": "-", "lw": 1.0}
         elif family == "Tethered":
             style = {"color": "#0072B2", "ls": "-", "lw": 2.6}
+        elif family.startswith("Tethered"):
+            style = {"color": "#0072B2", "ls": "--", "lw": 1.5}
         else:
-            colour, dashes = next(rivals)
-            style = {"color": colour, "ls": dashes, "lw": 1.5}
+            colour, dash = next(rivals)
+            style = {"color": colour, "ls": dash, "lw": 1.5}
         for k, name in enumerate(members):
             strength = (k + 1) / len(members)
             styles[name] = style | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,3 +115,55 @@ def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
         )
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return figure
+
+
+def memories_figure(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Figure | None:
+    """Certified delta against the number of memories, one panel per unit; None where counts do not vary.
+
+    The worst output of that unit: in the worst cell, and at the median held-out input; means over seeds.
+    """
+    families = _by_count(runs)
+    if not families:
+        return None
+    # Of each family, because one may be fitted in other outputs than the rest.
+    outputs = {name: list(next(iter(counts.values()))[0]["delta_D"]) for name, counts in families.items()}
+    panels = list(dict.fromkeys(units.get(name) or "-" for own in outputs.values() for name in own))
+    with styled():
+        figure = Figure(figsize=(3.1 * len(panels) + 1, 3.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes, styles = figure.subplots(1, len(panels), squeeze=False)[0], line_styles(families)
+        for axis, unit in zip(axes, panels, strict=True):
+            for family, counts in families.items():
+                names = [name for name in outputs[family] if (units.get(name) or "-") == unit]
+                if not names:
+                    continue
+                for part, key, line in (("worst cell", "max", "-"), ("median input", "median", "--")):
+                    source = "delta_certified" if key == "max" else "delta_D"
+                    values = [
+                        np.mean([max(run[source][name][key] for name in names) for run in group])
+                        for group in counts.values()
+                    ]
+                    axis.plot(
+                        list(counts),
+                        values,
+                        line,
+                        marker="o",
+                        ms=4,
+                        color=styles[family]["color"],
+                        label=f"{family}, {part}",
+                    )
+            axis.set(title=f"delta [{unit}]", xlabel="memories", xscale="log", yscale="log")
+            every = sorted({count for counts in families.values() for count in counts})
+            axis.set_xticks(every, [str(count) for count in every])
+            axis.minorticks_off()
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+def _by_count(runs: Sequence[dict[str, Any]]) -> dict[str, dict[int, list[dict[str, Any]]]]:
+    """Runs with a delta by method and number of memories, for methods that were run with several."""
+    families: dict[str, dict[int, list[dict[str, Any]]]] = {}
+    for run in runs:
+        if run.get("memories") and run.get("delta_D"):
+            families.setdefault(run["method"], {}).setdefault(run["memories"], []).append(run)
+    return {name: dict(sorted(counts.items())) for name, counts in families.items() if len(counts) > 1}

@@ -8,12 +8,18 @@ from typing import cast
 from tether.studies.study import Study
 
 # Modules, not studies: a simulator or a plotting library is only imported for the study that is run.
-_MODULES = {"drones": "tether.studies.drones.study"}
-NAMES = tuple(_MODULES)
+_STUDIES = {
+    "vehicle": ("tether.studies.vehicle.study", "STUDY"),
+    "vehicle-rich": ("tether.studies.vehicle.study", "RICH_STUDY"),
+    "pancreas": ("tether.studies.pancreas.study", "STUDY"),
+    "drones": ("tether.studies.drones.study", "STUDY"),
+}
+NAMES = tuple(_STUDIES)
 
 
 def find_study(name: str) -> Study:
     """The study of that name."""
-    if name not in _MODULES:
+    if name not in _STUDIES:
         raise ValueError(f"the study must be one of {', '.join(NAMES)}; got '{name}'.")
-    return cast(Study, import_module(_MODULES[name]).STUDY)
+    module, constant = _STUDIES[name]
+    return cast(Study, getattr(import_module(module), constant))

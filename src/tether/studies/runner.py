@@ -1,9 +1,4 @@
-"""Runs of a study in parallel processes, each in its own files, so that a killed study goes on where it was.
-
-The folder of a study holds ``study.json`` (what was asked for), ``data/`` (one file per seed), ``runs/``
-(one entry of ``results.json``, a certificate and arrays per finished run), ``checkpoints/`` and
-``progress/`` while runs go on.
-"""
+"""Runs of studies in parallel processes, each with files of its own: a killed study goes on where it was."""
 
 from __future__ import annotations
 
@@ -13,10 +8,10 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,162 +22,51 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
-from tether.pipeline import TETHERED, Problem, build_tether, measure, measure_trusted, prepare, train_method
-from tether.progress import Report, Reporter, silent
+from tether.pipeline import (
+    FitConfig,
+    Problem,
+    build_tether,
+    measure,
+    measure_losses,
+    measure_trusted,
+    prepare,
+    train_method,
+)
+from tether.progress import Report, Reporter
 from tether.report.explorer import explorer_data
-from tether.studies.registry import find_study
+from tether.studies.overview import Overview, Watcher
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether.studies.study import Entry, Outcome, Scale, Study
+from tether.studies.study import Measured, Outcome, StudyData, Trained
+from tether.studies.tasks import Plan, Task, tasks_of
+from tether.trusted import TrustedModel
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
-TRUSTED = "Trusted"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What was asked for; a folder is only taken up again for the same.
-
-    Attributes:
-        study: its name.
-        scale: of data and runs.
-        seeds: one run of every entry for each.
-        options: the study's own.
-    """
-
-    study: str
-    scale: Scale
-    seeds: tuple[int, ...]
-    options: Mapping[str, str]
-
-    @property
-    def definition(self) -> Study:
-        """The study itself."""
-        return find_study(self.study)
-
-
-@dataclass(frozen=True)
-class Task:
-    """One process's work: the data of a seed, or one run. `entry` -1: M alone; None: data."""
-
-    plan: Plan
-    folder: Path
-    seed: int
-    entry: int | None
-
-    @property
-    def name(self) -> str:
-        """As the overview shows it."""
-        what = "data" if self.entry is None else self.method_name
-        return f"{self.plan.study}: {what}, seed {self.seed}"
-
-    @property
-    def method_name(self) -> str:
-        """Of the run."""
-        return TRUSTED if self.entry == -1 else self.row.name
-
-    @property
-    def row(self) -> Entry:
-        """Of the study's tables."""
-        assert self.entry is not None
-        return self.plan.definition.entries(self.plan.scale)[self.entry]
-
-    @property
-    def slug(self) -> str:
-        """In file names."""
-        if self.entry is None:
-            return f"data-{self.seed}"
-        words = self.method_name.lower().replace("δ", "increment")
-        return f"{'-'.join(''.join(c if c.isalnum() else ' ' for c in words).split())}-{self.seed}"
-
-    @property
-    def result(self) -> Path:
-        """What exists once the task is done."""
-        if self.entry is None:
-            return self.folder / "data" / f"{self.seed}.npz"
-        return self.folder / "runs" / f"{self.slug}.json"
-
-    @property
-    def settings(self) -> str:
-        """Of the run; none for data and for M alone."""
-        return self.row.settings if self.entry is not None and self.entry >= 0 else ""
-
-    @property
-    def done(self) -> bool:
-        """Whether the result exists, and of these settings."""
-        if not self.result.exists() or not self.settings:
-            return self.result.exists()
-        return json.loads(self.result.read_text(encoding="utf-8")).get("settings") == self.settings
-
-    @property
-    def progress(self) -> Path:
-        """Where the process says how far it is."""
-        return self.folder / "progress" / f"{self.slug}.json"
-
-    @property
-    def explorer(self) -> Path:
-        """What the report's cell explorer shows, of the run that is explored."""
-        return self.result.with_suffix(".explorer.json")
-
-    @property
-    def is_explored(self) -> bool:
-        """Whether the run is the one whose cells the report shows: the last tethered, of the first seed."""
-        entries = self.plan.definition.entries(self.plan.scale)
-        tethered = [k for k, entry in enumerate(entries) if entry.method.name.startswith(TETHERED.name)]
-        return self.seed == self.plan.seeds[0] and self.entry in tethered[-1:]
-
-    @property
-    def failure(self) -> Path:
-        """What went wrong, if it did."""
-        return self.folder / "runs" / f"{self.slug}.error.txt"
-
-
-def open_folder(plan: Plan, folder: Path) -> None:
-    """Makes the folder of a study, or takes up one made for the same plan."""
-    asked = {**asdict(plan), "seeds": list(plan.seeds)}
-    path = folder / "study.json"
-    if path.is_file():
-        began = json.loads(path.read_text(encoding="utf-8"))
-        if began != json.loads(json.dumps(asked)):
-            raise ValueError(
-                f"`{folder}` must hold this study to continue it; it holds {began['study']} at scale "
-                f"{began['scale']} with seeds {began['seeds']} and options {began['options']}. "
-                "Choose another `--out`."
-            )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"`{folder}` must be new, empty or a study to continue; it holds other files.")
-    for name in ("data", "runs", "progress", "checkpoints"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    write_json(path, asked)
-
-
-def tasks_of(plan: Plan, folder: Path) -> tuple[list[Task], list[Task]]:
-    """Tasks that make the data, and tasks that use them, longest first within a seed."""
-    entries = plan.definition.entries(plan.scale)
-    order = [-1, *sorted(range(len(entries)), key=lambda k: -entries[k].steps)]
-    data = [Task(plan, folder, seed, None) for seed in plan.seeds]
-    return data, [Task(plan, folder, seed, entry) for seed in plan.seeds for entry in order]
-
-
-def run_all(tasks: Sequence[Sequence[Task]], *, jobs: int, reporter: Reporter = silent) -> list[Task]:
+def run_all(
+    stages: Sequence[Sequence[Task]], *, jobs: int, watch: Callable[[Overview], None] | None = None
+) -> list[Task]:
     """Runs what is not done yet, stage after stage; the tasks that failed.
 
     Args:
-        tasks: stages; a stage begins when the one before has ended.
+        stages: a stage begins when the one before has ended.
         jobs: processes at a time, one thread each.
-        reporter: opens a progress display.
+        watch: told every two seconds how things stand.
     """
-    everything = [task for stage in tasks for task in stage]
+    everything = [task for stage in stages for task in stage]
     for task in everything:
         task.failure.unlink(missing_ok=True)
+        task.progress.unlink(missing_ok=True)
+    watcher = Watcher(everything)
     context = multiprocessing.get_context("spawn")
-    with reporter(f"{len(everything)} runs in {jobs} processes") as progress:
-        for stage in tasks:
-            missing = [task for task in stage if not task.done]
-            with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
-                pending: set[Future] = {pool.submit(_perform, task) for task in missing}
-                while pending:
-                    _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
-                    progress(*_share_done(everything))
+    for stage in stages:
+        missing = [task for task in stage if not task.done]
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
+            pending: set[Future] = {pool.submit(_perform, task) for task in missing}
+            while pending:
+                _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
+                if watch is not None:
+                    watch(watcher.look())
     return [task for task in everything if not task.done]
 
 
@@ -193,22 +77,9 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     done.sort(key=lambda task: (task.entry, task.seed))
     runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
-    return Outcome(plan.scale, runs, arrays)
-
-
-def _share_done(tasks: Sequence[Task]) -> tuple[int, int]:
-    """Thousandths of all tasks: each counts by its steps."""
-    weights = [1000 if t.entry in (None, -1) else t.row.steps for t in tasks]
-    done = 0.0
-    for task, weight in zip(tasks, weights, strict=True):
-        if task.done:
-            done += weight
-        elif task.progress.exists():
-            try:
-                done += weight * json.loads(task.progress.read_text(encoding="utf-8"))["share"]
-            except (OSError, ValueError):
-                continue
-    return int(done), sum(weights)
+    files = {seed: folder / "data" / f"{seed}.npz" for seed in plan.seeds}
+    data = {seed: read_data(path) for seed, path in files.items() if path.exists()}
+    return Outcome(plan.scale, runs, arrays, plan.options, data)
 
 
 def _begin_process() -> None:
@@ -245,27 +116,42 @@ def _run(task: Task) -> None:
     data = read_data(task.folder / "data" / f"{task.seed}.npz")
     base = study.config(plan.scale)
     config = replace(base, seed=task.seed) if task.entry == -1 else task.row.config(base, task.seed)
-    problem = prepare(
-        data.transitions, trusted=study.trusted(data, config), probes=data.probes, config=config
-    )
+    problem = _problem(data, study.trusted(data, config), config)
     if task.entry == -1:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
         _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
         return
-    method = task.row.method
+    recast = study.recasts.get(task.row.recast or "")
+    own = problem if recast is None else _problem(recast.data(data), recast.trusted, config)
+    trained = _train(task, own, config)
+    model, values = trained.run.model, trained.values
+    step = model.predict if recast is None else recast.restore(model.predict)
+    if recast is not None:
+        values = values | measure_losses(problem, step)
+    measured = study.measure(problem, step)
+    seen = study.inspect(own, model) if study.inspect else Measured({}, {})
+    history = [asdict(evaluation) for evaluation in trained.run.history.evaluations]
+    _finish(task, values | measured.values | seen.values, {**measured.arrays, **seen.arrays}, history)
+
+
+def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Problem:
+    return prepare(data.transitions, trusted=trusted, probes=data.probes, config=config)
+
+
+def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:
+    """The method of a task, trained, measured, and certified where it can be."""
+    method, scale, reporter = task.row.method, task.plan.scale, _file_reporter(task, 0.0, 0.9)
+    checkpoint = task.folder / "checkpoints" / f"{task.slug}.safetensors"
+    if task.row.trainer is not None:
+        trained = task.row.trainer(problem, config, scale=scale, checkpoint=checkpoint, reporter=reporter)
+        return replace(trained, values=measure(problem, trained.run) | trained.values)
     tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
-    run = train_method(
-        problem,
-        method,
-        config,
-        tether=tether,
-        checkpoint=task.folder / "checkpoints" / f"{task.slug}.safetensors",
-        reporter=_file_reporter(task, 0.0, 0.9),
-    )
+    run = train_method(problem, method, config, tether=tether, checkpoint=checkpoint, reporter=reporter)
     result = measure(problem, run, tether)
-    measured = study.measure(problem, run.model.predict)
     if isinstance(run.model, ConstrainedModel):
-        found = attack(run.model, problem.trusted, evaluations=_ATTACKS[plan.scale], seed=task.seed)
+        # One process: the others are busy with other runs.
+        tries = _ATTACKS[scale]
+        found = attack(run.model, problem.trusted, evaluations=tries, seed=task.seed, jobs=1)
         result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
         certificate = certify(
             run.model,
@@ -276,7 +162,7 @@ def _run(task: Task) -> None:
         )
         result["certificate"] = certificate.as_dict()
         _explore(task, run.model, problem)
-    _finish(task, result | measured.values, measured.arrays, [asdict(e) for e in run.history.evaluations])
+    return Trained(run, result)
 
 
 def _explore(task: Task, model: ConstrainedModel, problem: Problem) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Literal, Protocol
 
+from tether.constrained import LearnedModel
 from tether.data import Array, Probes, Transitions
-from tether.pipeline import FitConfig, Method, Problem
+from tether.pipeline import FitConfig, Method, Problem, TrainedRun
 from tether.progress import Reporter
 from tether.report.page import Section
 from tether.rollout import Step
@@ -24,6 +27,44 @@ class StudyData:
     probes: Probes
 
 
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a study's own method gives.
+
+    Attributes:
+        run: the trained model.
+        values: further keys of the run's entry in ``results.json``: what is certified, what was attacked.
+    """
+
+    run: TrainedRun
+    values: dict[str, Any]
+
+
+class Trainer(Protocol):
+    """Trains a method that the library does not have."""
+
+    def __call__(
+        self, problem: Problem, config: FitConfig, *, scale: Scale, checkpoint: Path, reporter: Reporter
+    ) -> Trained:
+        """The trained method; `checkpoint` is a file to resume from and save to."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Recast:
+    """The same rows, said in other outputs that suit a method better; inputs and order of rows stay.
+
+    Attributes:
+        data: D and Ω in the other outputs.
+        trusted: M in them.
+        restore: a step of the study's own outputs, from one of the others.
+    """
+
+    data: Callable[[StudyData], StudyData]
+    trusted: TrustedModel
+    restore: Callable[[Step], Step]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One row of a study's tables, for every seed: a method and how it is fitted.
@@ -33,12 +74,19 @@ class Entry:
         memories: for a method with cells.
         changes: fields of :class:`FitConfig` in which it differs from the study's.
         steps: gradient steps.
+        training: fields of its :class:`tether.training.TrainingConfig` in which it differs.
+        trainer: for a method of the study's own; None: the library trains `method`.
+        recast: name of the outputs in which it is fitted, where they are not the study's own. Its losses
+            and the study's measurements are of the study's own all the same.
     """
 
     method: Method
     steps: int
     memories: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    trainer: Trainer | None = None
+    recast: str | None = None
 
     @property
     def settings(self) -> str:
@@ -52,7 +100,7 @@ class Entry:
 
     def config(self, base: FitConfig, seed: int) -> FitConfig:
         """The settings of this run."""
-        training = replace(base.training, steps=self.steps)
+        training = replace(base.training, steps=self.steps, **self.training)
         config = replace(base, seed=seed, training=training, **self.changes)
         return replace(config, memories=self.memories) if self.memories else config
 
@@ -61,6 +109,8 @@ def _described(value: Any) -> str:
     """The representation of `value`, without fields left at their defaults: new ones change nothing."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_described(item)}' for key, item in value.items())}}}"
+    if isinstance(value, FunctionType):
+        return value.__qualname__
     if not is_dataclass(value):
         return repr(value)
     told = []
@@ -102,11 +152,15 @@ class Outcome:
         scale: of the data and runs.
         runs: entries of ``results.json``.
         arrays: by name of the method and seed, what :class:`Measured` holds.
+        options: the study's own, as they were asked for.
+        data: D and Ω by seed.
     """
 
     scale: Scale
     runs: Sequence[dict[str, Any]]
     arrays: Mapping[tuple[str, int], Mapping[str, Array]]
+    options: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[int, StudyData] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,6 +178,11 @@ class Study:
         headings: of the columns these add to the tables.
         sections: the study's own figures.
         claims: verdicts.
+        options: help text of the study's own options, by name.
+        check: raises ValueError where values of these options make no sense; called before anything is run.
+        recasts: other outputs in which entries may be fitted, by name.
+        inspect: measurements that need more of a trained model than its predictions, such as its limits;
+            given the problem it was fitted to.
     """
 
     name: str
@@ -136,3 +195,18 @@ class Study:
     headings: Mapping[str, str]
     sections: Callable[[Outcome], list[Section]]
     claims: Callable[[Outcome], list[Claim]]
+    options: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Mapping[str, str]], None] | None = None
+    recasts: Mapping[str, Recast] = field(default_factory=dict)
+    inspect: Callable[[Problem, LearnedModel], Measured] | None = None
+
+    def check_options(self, options: Mapping[str, str]) -> None:
+        """Raises ValueError for an option that the study does not have, or a value that makes no sense."""
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            known = ", ".join(f"`--{name}`" for name in self.options) or "none"
+            raise ValueError(
+                f"options of the study '{self.name}' must be among its own ({known}); got `--{unknown[0]}`."
+            )
+        if self.check is not None:
+            self.check(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,19 +12,17 @@ import numpy as np
 from tether.atomic import write_bytes, write_json, write_text
 from tether.report.building import chapter_of, section_as_dict, write_report
 from tether.report.page import Picture, Section
-from tether.report.seeds import certificates_grid as certificates_grid
-from tether.report.seeds import deltas_grid as deltas_grid
-from tether.report.seeds import grouped as grouped
-from tether.report.seeds import seeds_grid as seeds_grid
-from tether.report.seeds import values_of as values_of
+from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid, values_of
 from tether.runs import package_versions
-from tether.studies.runner import Plan, Task, outcome_of, tasks_of
+from tether.studies.runner import outcome_of
 from tether.studies.study import Claim, Outcome
+from tether.studies.tasks import Plan, Task, tasks_of
 
 
 def mean_of(outcome: Outcome, name: str, key: str) -> float:
-    """Mean over seeds of one method."""
-    return float(np.mean(values_of(grouped(outcome.runs)[name], key)))
+    """Mean over seeds of one method; NaN where no run of it has ended."""
+    values = values_of(grouped(outcome.runs).get(name, []), key)
+    return float(np.mean(values)) if values else math.nan
 
 
 def claim_lines(claims: Sequence[Claim]) -> list[str]:
@@ -35,7 +34,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     """Writes ``results.json``, figures and ``report.html``; the path of the report."""
     # Here, because drawing takes half a second to import and most commands draw nothing.
     from tether.report.figures import as_png, as_svg
-    from tether.studies.figures import bars_figure, curves_figure, plane_figure
+    from tether.studies.figures import bars_figure, curves_figure, memories_figure, plane_figure
 
     study, outcome = plan.definition, outcome_of(plan, folder)
     units = _units(plan, folder)
@@ -45,6 +44,9 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         "bars": (bars_figure(outcome.runs), "Held-out data at the end; bars are standard deviations."),
         "plane": (plane_figure(outcome.runs), "Accuracy against conformance: the lower left corner wins."),
     }
+    by_count = memories_figure(outcome.runs, units)
+    if by_count is not None:
+        figures["memories"] = (by_count, "What is certified against the number of memories.")
     for name, (figure, _) in figures.items():
         write_bytes(folder / f"{name}.png", as_png(figure))
         write_text(folder / f"{name}.svg", as_svg(figure))
@@ -53,8 +55,10 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         write_text(folder / f"{picture.name}.svg", picture.svg)
     pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
     # The page draws curves itself.
-    own.append(Section("At the end", pictures=[pictures["bars"], pictures["plane"]]))
+    own.append(Section("At the end", pictures=[p for name, p in pictures.items() if name != "curves"]))
     texts = [f"{task.name}: {_last_line(task)}" for task in failed]
+    for animation in (animation for section in own for animation in section.animations):
+        write_bytes(folder / f"{animation.name}.gif", animation.content)
     sections = [
         *([Section("Failed runs", texts)] if failed else []),
         Section("Verdicts", claim_lines(claims)),
@@ -93,7 +97,8 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
     """The sections in words and tables, with links to figures that are files."""
     lines = [title, "", f"    {command}", ""]
     for section in sections:
-        if section.paragraphs or section.grids or any(picture.name for picture in section.pictures):
+        named = [*section.animations, *(picture for picture in section.pictures if picture.name)]
+        if section.paragraphs or section.grids or named:
             lines += [f"## {section.title}", ""]
         lines += [f"- {text}" for text in section.paragraphs]
         for grid in section.grids:
@@ -102,6 +107,8 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
         for picture in section.pictures:
             if picture.name:
                 lines += ["", f"![{picture.name}]({picture.name}.svg)", "", f"*{picture.caption}*"]
+        for shown in section.animations:
+            lines += ["", f"![{shown.name}]({shown.name}.gif)", "", f"*{shown.caption}*"]
         lines.append("")
     return "\n".join(lines)
 
@@ -109,8 +116,10 @@ def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
 def _units(plan: Plan, folder: Path) -> dict[str, str]:
     from tether.studies.storing import read_data
 
-    schema = read_data(folder / "data" / f"{plan.seeds[0]}.npz").transitions.schema
-    return {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
+    data = read_data(folder / "data" / f"{plan.seeds[0]}.npz")
+    recast = [recast.data(data) for recast in plan.definition.recasts.values()]
+    schemas = [each.transitions.schema for each in (data, *recast)]
+    return {name: schema.unit(name) for schema in schemas for name in (*schema.inputs, *schema.outputs)}
 
 
 def _last_line(task: Task) -> str:

@@ -37,6 +37,8 @@ HELD_OUT = 10 / 95
 """Share of episodes for validation, and again for test: 75, 10 and 10 of 95 at paper scale."""
 ROWS_PER_EPISODE = 250
 _EPISODES = {"smoke": 19, "paper": 95}
+_TRACES = ("above150", "zeroCarbs")
+"""Of D and Ω, in the names of the authors' files."""
 _MEAL_WINDOWS = ((60, 120), (420, 540), (780, 900))
 """Minutes between which each meal is announced."""
 
@@ -238,6 +240,20 @@ def _read_matrix(path: Path) -> Array:
     return matrix
 
 
+def check_paper_traces(folder: Path) -> None:
+    """Raises ValueError where the folder, or a file that :func:`read_paper_traces` reads, is missing."""
+    if not folder.is_dir():
+        raise ValueError(f"`traces` must be a folder; there is none at '{folder}'. Check the path.")
+    for name in _TRACES:
+        for path in _trace_paths(folder, name):
+            if not path.is_file():
+                raise ValueError(f"`traces` must hold {path.name}; there is none in '{folder}'.")
+
+
+def _trace_paths(folder: Path, name: str) -> list[Path]:
+    return [folder / f"{signal}_data_{name}.csv" for signal in ("Glucose", "Insulin", "meal")]
+
+
 def read_paper_traces(folder: Path, *, every: int = 1) -> tuple[Transitions, Probes]:
     """D and Ω from the traces that the paper's authors published.
 
@@ -251,7 +267,6 @@ def read_paper_traces(folder: Path, *, every: int = 1) -> tuple[Transitions, Pro
     """
     schema = glucose_schema(insulin="mode", meal="")
     parts = []
-    for name in ("above150", "zeroCarbs"):
-        paths = (folder / f"{signal}_data_{name}.csv" for signal in ("Glucose", "Insulin", "meal"))
-        parts.append(cut_transitions(read_traces(*paths), schema, every=every))
+    for name in _TRACES:
+        parts.append(cut_transitions(read_traces(*_trace_paths(folder, name)), schema, every=every))
     return parts[0], as_probes(parts[1])

@@ -161,17 +161,37 @@ class PatientDay:
     meal: Array
 
 
-def patient_day_figure(day: PatientDay, *, name: str) -> Figure:
-    """A day of a patient: glucose, its prediction 25 minutes before, and the band it cannot leave."""
-    given = np.arange(len(day.observed)) * SAMPLE_MINUTES / 60
-    hours = given + AHEAD * SAMPLE_MINUTES / 60
+def patient_day_figure(
+    day: PatientDay,
+    *,
+    name: str,
+    minutes: float = SAMPLE_MINUTES,
+    units: tuple[str, str] = ("U", "g"),
+) -> Figure:
+    """A day of a patient: glucose, its prediction five steps before, and the band it cannot leave.
+
+    Args:
+        day: what to draw.
+        name: of the patient.
+        minutes: between samples.
+        units: of insulin and meals.
+    """
+    given = np.arange(len(day.observed)) * minutes / 60
+    hours = given + AHEAD * minutes / 60
     with styled():
         figure = Figure(figsize=(10, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
         top, error, doses = figure.subplots(3, 1, sharex=True, height_ratios=[2.4, 1.5, 0.9])
         top.axhspan(LOW, HIGH, color=_GREEN, alpha=0.08, lw=0)
         top.plot(hours, day.observed, color="black", lw=1.2, label="observed")
-        top.plot(hours, day.predicted, color=_BLUE, lw=1.2, ls="--", label=f"predicted {_ahead()} before")
+        top.plot(
+            hours,
+            day.predicted,
+            color=_BLUE,
+            lw=1.2,
+            ls="--",
+            label=f"predicted {AHEAD * minutes:g} min before",
+        )
         top.set(ylabel="glucose [mg/dl]", title=f"A day of {name}; shaded: 70 to 180 mg/dl")
         top.legend(loc="upper right")
         error.fill_between(
@@ -185,18 +205,14 @@ def patient_day_figure(day: PatientDay, *, name: str) -> Figure:
         reach = 1.7 * float(np.abs(np.stack([day.observed, day.lower, day.upper]) - day.trusted).max())
         error.set_ylim(-0.7 * reach, reach)
         error.legend(loc="upper right", ncols=3)
-        width = SAMPLE_MINUTES / 60
+        width = minutes / 60
         doses.bar(given, day.meal, width=width, color=_ORANGE)
-        doses.set(ylabel="meal [g]", xlabel="hours")
+        doses.set(ylabel=f"meal [{units[1]}]" if units[1] else "meal", xlabel="hours")
         doses.yaxis.label.set_color(_ORANGE)
         other = doses.twinx()
         other.grid(visible=False)
         other.spines["right"].set_visible(True)
         other.step(given, day.insulin, where="post", color=_GREEN, lw=1.2)
         other.set(ylim=(0, 1.15 * max(float(day.insulin.max()), 1e-9)))
-        other.set_ylabel("insulin [U]", color=_GREEN)
+        other.set_ylabel(f"insulin [{units[0]}]", color=_GREEN)
     return figure
-
-
-def _ahead() -> str:
-    return f"{AHEAD * SAMPLE_MINUTES} min"

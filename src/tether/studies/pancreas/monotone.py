@@ -7,7 +7,9 @@ first-order model; the half-width depends on a cell that does not look at insuli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +19,17 @@ from tether.bounds import EVIDENCE_MARGIN, PINNED_REACH, Limits, pooled_deviatio
 from tether.cells import Cells, Location, build_cells
 from tether.constrained import Frame, LearnedModel, Operator
 from tether.data import Array, Schema, Transitions
+from tether.errors import CertificateError
 from tether.memories import fit_memories
 from tether.monotone import MonotoneNetwork
-from tether.pipeline import FitConfig, Method, Problem, TrainedRun
+from tether.pipeline import FitConfig, Method, Problem, TrainedRun, pinned_inputs
 from tether.progress import Reporter, silent
 from tether.studies.pancreas.armax import Armax
 from tether.studies.pancreas.data import insulin_columns
 from tether.training import TrainingData, train
+
+_LARGEST_GLUCOSE = 10_000.0
+_CHUNK = 1 << 14
 
 MONOTONE = Method("Tethered, monotone", "affine", "squared_error")
 _EPS = np.finfo(np.float64).eps
@@ -50,10 +56,16 @@ class MonotoneTether:
     pinned: Array
 
     def __post_init__(self) -> None:
-        if (self.trusted.weights[self.declared] > 0).any():
+        if not (self.trusted.weights[self.declared] <= 0).all():
             raise ValueError(
                 "`trusted` must have weights of at most 0 for the declared inputs; got a positive one."
             )
+        if np.intersect1d(self.declared, self.seen).size:
+            raise ValueError(
+                "`seen` must leave out the declared inputs; got some of them. Cells would see them."
+            )
+        if not ((self.half_width >= 0) & np.isfinite(self.half_width)).all():
+            raise ValueError("`half_width` must be finite and at least 0 in every cell.")
 
     def locate(self, inputs: Array) -> Location:
         """Cells of physical inputs (N, D); every finite input is in the domain, because M is affine."""
@@ -79,7 +91,7 @@ class MonotoneTether:
         if not columns.any():
             return np.ones((len(inputs), 1))
         away = (inputs[:, self.seen[columns]] - self.pinned[columns]) / self.cells.scale[columns]
-        return np.minimum(np.abs(away).max(axis=1, keepdims=True) / PINNED_REACH, 1.0)
+        return np.minimum(np.abs(away).max(axis=1, keepdims=True) / PINNED_REACH, 1.0) ** 2
 
 
 class MonotoneModel(LearnedModel):
@@ -131,7 +143,9 @@ def build_monotone_tether(
     deviation = np.abs(problem.split.train.next_states - train_part.trusted)
     cell = cells.locate(np.ascontiguousarray(train_part.inputs[:, seen])).cell
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
-    return MonotoneTether(trusted, declared, seen, cells, half_width, problem.pinned[seen])
+    if config.follow == "cells":
+        half_width[cells.locate(np.ascontiguousarray(problem.probes[0].inputs[:, seen])).cell] = 0.0
+    return MonotoneTether(trusted, declared, seen, cells, half_width, pinned_inputs(problem, config)[seen])
 
 
 def _named(schema: Schema, columns: NDArray[np.int64]) -> Schema:
@@ -163,7 +177,12 @@ def monotone_model(problem: Problem, tether: MonotoneTether, config: FitConfig) 
 
 
 def train_monotone(
-    problem: Problem, tether: MonotoneTether, config: FitConfig, *, reporter: Reporter = silent
+    problem: Problem,
+    tether: MonotoneTether,
+    config: FitConfig,
+    *,
+    checkpoint: Path | None = None,
+    reporter: Reporter = silent,
 ) -> TrainedRun:
     """Trains the monotone model as the other methods are trained."""
     model = monotone_model(problem, tether, config)
@@ -171,5 +190,126 @@ def train_monotone(
     data = TrainingData(*(part.examples(model.frame) for part in parts))
     training = replace(config.training, loss=MONOTONE.loss, seed=config.seed)
     with reporter(MONOTONE.name) as progress:
-        history = train(model, data, training, progress=progress)
+        history = train(model, data, training, checkpoint=checkpoint, progress=progress)
     return TrainedRun(MONOTONE, model, history, config.seed)
+
+
+@dataclass(frozen=True)
+class MonotoneCertificate:
+    """What is claimed of a monotone model. :meth:`as_dict` is what ``results.json`` holds.
+
+    Attributes:
+        claim: both halves of it, in words.
+        evidence: `proved`.
+        certified: true.
+        declared: names of the inputs in which no prediction rises.
+        delta: by output, the distance to M: worst cell, and the median over cells.
+        assumptions: what it rests on.
+        points: fresh inputs at which the distance to M that the limits allow was compared with delta.
+        max_ratio: the largest of these distances, over delta.
+    """
+
+    claim: str
+    evidence: str
+    certified: bool
+    declared: tuple[str, ...]
+    delta: dict[str, dict[str, float]]
+    assumptions: tuple[str, ...]
+    points: int
+    max_ratio: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+_CLAIM = (
+    "PROVED: for any weights and every finite input, the prediction is within delta of the trusted model, "
+    "and raising any of the declared inputs, all others equal, never raises it, not by a rounding either. "
+    "Established by the argument of docs/studies/pancreas.md, whose premises were checked on this model."
+)
+_ASSUMPTIONS = (
+    "The trusted model is the affine function whose weights are stored, added up in their order; distance is "
+    "to the float64 values it returns.",
+    f"Limits are at most {_LARGEST_GLUCOSE:,.0f} mg/dl in size; beyond, delta grows by two units in their "
+    "last place.",
+    "Predictions are used in float64 as returned.",
+)
+
+
+def certify_monotone(
+    model: MonotoneModel, trusted: Armax, inputs: Array, *, points: int, seed: int
+) -> MonotoneCertificate:
+    """States what is guaranteed about `model`, after checking every premise of the proof.
+
+    Args:
+        model: the model; its weights do not matter.
+        trusted: M.
+        inputs: (N, D) physical inputs, around and far from which fresh points are drawn.
+        points: how many of these.
+        seed: of the draw.
+
+    Raises:
+        CertificateError: where a premise does not hold, or a fresh point contradicts the claim.
+    """
+    tether, schema = model.tether, model.schema
+    _check_premises(model, trusted)
+    ratio = _largest_ratio(model, trusted, inputs, points, np.random.default_rng([seed, 0x307]))
+    if not ratio <= 1:
+        raise CertificateError(
+            f"the claim must hold at every point; a fresh one reached {ratio:.6g} times delta."
+        )
+    delta = tether.half_width * (1 + 2 * _EPS) + 2 * _EPS * _LARGEST_GLUCOSE
+    return MonotoneCertificate(
+        claim=_CLAIM,
+        evidence="proved",
+        certified=True,
+        declared=tuple(schema.inputs[k] for k in tether.declared),
+        delta={
+            name: {"max": float(delta[:, k].max()), "median": float(np.median(delta[:, k]))}
+            for k, name in enumerate(schema.outputs)
+        },
+        assumptions=_ASSUMPTIONS,
+        points=points,
+        max_ratio=ratio,
+    )
+
+
+def _check_premises(model: MonotoneModel, trusted: Armax) -> None:
+    """What the proof takes for granted of M, tether, frame and network; construction checks it, too."""
+    tether, frame, network = model.tether, model.frame, model.network
+    own = tether.trusted
+    same = own.intercept == trusted.intercept and np.array_equal(own.weights, trusted.weights)
+    premises = {
+        "`trusted` must be the model the tether was built with": same,
+        "M's weights of the declared inputs must be at most 0": (own.weights[tether.declared] <= 0).all(),
+        "cells must not see the declared inputs": not np.intersect1d(tether.declared, tether.seen).size,
+        "half-widths must be finite and at least 0": (
+            (tether.half_width >= 0) & np.isfinite(tether.half_width)
+        ).all(),
+        "scales must be positive": (frame.inputs.scale > 0).all() and (frame.outputs.scale > 0).all(),
+        "inputs must enter the network in their order, none as an angle": not frame.schema.angles,
+        "the network must predict next states": frame.target == "next_state",
+        "the network must be monotone in the declared inputs": isinstance(network, MonotoneNetwork)
+        and network.declared.tolist() == tether.declared.tolist()
+        and not network.training,
+    }
+    for premise, holds in premises.items():
+        if not holds:
+            raise CertificateError(f"{premise}; that is not so. Fit anew.")
+
+
+def _largest_ratio(
+    model: MonotoneModel, trusted: Armax, inputs: Array, points: int, rng: np.random.Generator
+) -> float:
+    """The farthest that the limits let an output be from M at fresh points, over delta there."""
+    worst, scale = 0.0, model.frame.inputs.scale
+    for start in range(0, points, _CHUNK):
+        rows = inputs[rng.integers(len(inputs), size=min(_CHUNK, points - start))]
+        spread = rng.choice([0.0, 0.1, 1.0, 10.0, 1e3], size=(len(rows), 1))
+        fresh = rows + spread * scale * rng.standard_normal(rows.shape)
+        limits = model.limits(fresh, model.locate(fresh))
+        values = trusted(fresh[:, : trusted.states], fresh[:, trusted.states :])
+        farthest = np.maximum(values - limits.lower, limits.upper - values)
+        worst = max(worst, float((farthest / np.maximum(limits.delta, np.finfo(np.float64).tiny)).max()))
+    return worst

@@ -13,6 +13,7 @@ a few hundred cells bound it to a millimetre.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -118,12 +119,20 @@ def as_transitions(recording: Recording, variant: Variant = "pose") -> Transitio
     return Transitions.from_arrays(*flat, episodes=ids, schema=SCHEMAS[variant])
 
 
+def as_body(transitions: Transitions) -> Transitions:
+    """Transitions of variant `pose` or `rich` as those of `body` or `rich_body`, row by row."""
+    rich = "speed" in transitions.schema.outputs
+    schema = SCHEMAS["rich_body" if rich else "body"]
+    moved = _moved(transitions.states, transitions.next_states)
+    return replace(transitions, next_states=moved, schema=schema)
+
+
 def _moved(now: Array, after: Array) -> Array:
-    """(T, E, 5) metres ahead and to the left, radians turned, next speed and yaw rate."""
+    """(..., 3 or more) metres ahead and to the left, radians turned; what follows is taken over."""
     (dx, dy, turn), heading = np.moveaxis(after - now, -1, 0)[:3], now[..., 2]
     cosine, sine = np.cos(heading), np.sin(heading)
-    moved = [cosine * dx + sine * dy, cosine * dy - sine * dx, turn]
-    return np.stack([*moved, after[..., 3], after[..., 4]], axis=-1)
+    moved = np.stack([cosine * dx + sine * dy, cosine * dy - sine * dx, turn], axis=-1)
+    return np.concatenate([moved, after[..., 3:]], axis=-1)
 
 
 def as_pose_step(predict: Step) -> Step:

@@ -18,8 +18,7 @@ from PIL import Image
 from tether.data import Array, Schema
 from tether.report.figures import draw_drift, draw_paths, line_styles, styled
 from tether.rollout import rollout
-from tether.studies.vehicle.driving import Recording
-from tether.studies.vehicle.town import HALF_WIDTH, TERRAINS
+from tether.studies.vehicle.town import HALF_WIDTH, TERRAINS, Town
 
 Predict = Callable[[Array, Array], Array]
 """Next states (N, dx) from states (N, dx) and controls (N, du)."""
@@ -138,7 +137,10 @@ def at_rest_animation(
                 line.set_data(x[:last], y[:last])
             time.set_title(f"Distance from where it was parked, after {step * step_seconds:.1f} s")
             canvas.draw()
-            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64))
+            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    # The colours of the last frame, which shows all lines, for every frame: a line keeps its colour.
+    palette = frames[-1].quantize(128)
+    frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     return _as_gif(frames, round(1000 * step_seconds))
 
 
@@ -186,15 +188,23 @@ def drift_distribution_figure(
     return figure
 
 
-def town_figure(recording: Recording, *, colour: Literal["speed", "friction"] = "speed") -> Figure:
-    """The map: what was driven, coloured by speed or friction, over the terrain."""
+def town_figure(
+    town: Town, positions: Array, speeds: Array, *, colour: Literal["speed", "friction"] = "speed"
+) -> Figure:
+    """The map: what was driven, coloured by speed or friction, over the terrain.
+
+    Args:
+        town: that was driven through.
+        positions: (T + 1, E, 2) of E cars [m].
+        speeds: (T, E) at the beginning of each step [m/s].
+        colour: what the colours of the drives tell.
+    """
     with styled():
         figure = Figure(figsize=(7.4, 6.2), layout="constrained")
         FigureCanvasAgg(figure)
         axis = figure.subplots()
-        _draw_terrain(axis, recording)
-        values = recording.measured[:-1, :, 3] if colour == "speed" else recording.friction
-        positions = recording.measured[..., :2]
+        _draw_terrain(axis, town)
+        values = speeds if colour == "speed" else town.friction(positions[:-1].reshape(-1, 2))
         # One short line per step: (T, E, 2 ends, 2 coordinates).
         pieces = np.stack([positions[:-1], positions[1:]], axis=2).reshape(-1, 2, 2)
         lines = LineCollection(
@@ -202,7 +212,7 @@ def town_figure(recording: Recording, *, colour: Literal["speed", "friction"] = 
         )
         lines.set_array(values.reshape(-1))
         axis.add_collection(lines)
-        standing = positions[:-1][recording.measured[:-1, :, 3] < 0.01]
+        standing = positions[:-1][speeds < 0.01]
         axis.plot(*standing.T, ls="", marker="o", ms=3, mfc="#D55E00", mec="none", label="stands still")
         label = "speed [m/s]" if colour == "speed" else "friction of the road, relative to dry"
         figure.colorbar(lines, ax=axis, label=label, shrink=0.85)
@@ -214,9 +224,9 @@ def town_figure(recording: Recording, *, colour: Literal["speed", "friction"] = 
     return figure
 
 
-def _draw_terrain(axis: Axes, recording: Recording) -> None:
+def _draw_terrain(axis: Axes, town: Town) -> None:
     """Squares shaded by friction, the darker the more slippery."""
-    patches = recording.town.patches
+    patches = town.patches
     size = 2 * HALF_WIDTH / len(patches)
     for name, friction in TERRAINS.items():
         shade = str(0.62 + 0.38 * (friction - 0.4) / 0.6)

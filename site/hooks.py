@@ -1,0 +1,59 @@
+"""What building the site adds to the pages: navigation by folder, mathematics, the options of every verb."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from typer.testing import CliRunner
+
+_VERB = re.compile(r"^#{2,3} tether (\w+)$.*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+_DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
+_ROLE = re.compile(r":(?:func|class|meth|data|attr):(?=<code>)")
+
+
+def on_config(config: Any) -> Any:
+    """Entries of the navigation that hold a `*` become all pages of that pattern."""
+    docs = Path(config.docs_dir)
+    for entry in config.nav:
+        ((title, place),) = entry.items()
+        if "*" in place:
+            entry[title] = [str(page.relative_to(docs)) for page in sorted(docs.glob(place))]
+    return config
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Puts what `tether VERB --help` says under every verb of the command-line page."""
+    if page.file.src_uri != "command-line.md":
+        return markdown
+    return _VERB.sub(lambda section: section[0] + _help(section[1]), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mathematics as MathML, which browsers show without a script; roles of docstrings go."""
+    html = _INLINE.sub(lambda found: convert(unescape(found[1])), html)
+    html = _DISPLAY.sub(lambda found: convert(unescape(found[1]), display="block"), html)
+    return _ROLE.sub("", html)
+
+
+def _help(*verbs: str) -> str:
+    """What the command line says of a verb, and of those below it, as code blocks."""
+    from tether.cli import app
+
+    group = app
+    for verb in verbs:
+        below = {inner.name: inner.typer_instance for inner in group.registered_groups}
+        group = below.get(verb)
+        if group is None:
+            break
+    words = " ".join(verbs)
+    said = CliRunner().invoke(app, [*verbs, "--help"], prog_name="tether", env={"COLUMNS": "100"})
+    if said.exit_code != 0:  # not in this version
+        return ""
+    text = f"```text\n$ tether {words} --help\n{said.output.strip()}\n```\n\n"
+    inner = [] if group is None else group.registered_commands
+    return text + "".join(_help(*verbs, command.name or command.callback.__name__) for command in inner)

@@ -1,0 +1,5 @@
+"""``python -m tether.cli``."""
+
+from tether.cli import main
+
+main()

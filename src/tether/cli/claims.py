@@ -1,0 +1,114 @@
+"""Verbs about what is guaranteed: certify, verify, attack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tether.adapters.callables import load_trusted
+from tether.atomic import write_json, write_text
+from tether.attack import attack
+from tether.certificate import Certificate, certify
+from tether.cli.terminal import (
+    ModelPath,
+    TrustedSpec,
+    command_line,
+    console,
+    constrained_model,
+    model_file,
+    writing,
+)
+from tether.constrained import LearnedModel
+from tether.progress import console_reporter
+from tether.report.tables import certificate_lines, delta_grid, ratio, rich_table
+from tether.runs import certificate_page
+from tether.verification import verify
+
+
+def certify_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="New .json file for the certificate; a page to read is put beside it as .html."),
+    ] = None,
+) -> None:
+    """State what is guaranteed, after checking it against the trusted model at fresh points."""
+    if out is not None and out.suffix == ".html":
+        raise ValueError(f"`{out}` must end in .json; got '.html', which is the page beside it.")
+    for path in () if out is None else (out, out.with_suffix(".html")):
+        if path.exists():
+            raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
+    learned = constrained_model(model, "tether to certify")
+    certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
+    console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
+    for line in certificate_lines(certificate):
+        console.print(line, highlight=False)
+    if out is not None:
+        with writing(out):
+            write_json(out, certificate.as_dict())
+            write_text(out.with_suffix(".html"), certificate_page(certificate, command=command_line()))
+        console.print(f"certificate: {out}, {out.with_suffix('.html')}", highlight=False)
+    if not certificate.certified:
+        console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
+        raise typer.Exit(1)
+
+
+def verify_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="A certificate.json that must say the same; by default that of the run."),
+    ] = None,
+) -> None:
+    """Establish a model's claim again from its file and the trusted model alone."""
+    path = model_file(model)
+    with console_reporter(console)("Verify") as progress:
+        result = verify(path, load_trusted(trusted), certificate, progress)
+    for name, (largest, median) in result.deltas.items():
+        console.print(f"{name}: delta at most {largest:.6g}, median {median:.6g}", highlight=False)
+    for line in (result.statement, *result.notes):
+        console.print(line, highlight=False)
+    if not result.verified:
+        console.print(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
+        raise typer.Exit(1)
+    console.print(f"verified: {result.cells} cells, evidence `{result.evidence}`.", style="bold")
+
+
+def attack_command(
+    model: ModelPath,
+    trusted: TrustedSpec,
+    evaluations: Annotated[int, typer.Option(help="Inputs to try.")] = 1_000_000,
+    seed: int = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; by default all cores where that takes less time.")
+    ] = None,
+) -> None:
+    """Search for a counter-example to a model's certificate."""
+    learned = constrained_model(model, "certificate to attack")
+    with console_reporter(console)("Attack") as progress:
+        found = attack(
+            learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
+        )
+    unit = learned.schema.unit(found.output)
+    console.print(
+        f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
+        f"reach is {found.distance:.6g} {unit} in '{found.output}', {ratio(found.max_ratio)} of the "
+        f"{found.delta:.6g} {unit} claimed there (evidence level {learned.bounds.evidence}).",
+        highlight=False,
+    )
+    if found.broken and learned.bounds.evidence == "statistical":
+        console.print("The claim is about a share of random inputs, so that this one does not refute it.")
+    elif found.broken:
+        place = ", ".join(f"{name}={value!r}" for name, value in found.inputs.items())
+        console.print(f"COUNTER-EXAMPLE at {place}", style="bold red", highlight=False)
+        raise typer.Exit(1)
+
+
+def _with_recorded_coverage(certificate: Certificate, model: LearnedModel) -> Certificate:
+    keys = ("coverage_D", "coverage_omega")
+    return replace(certificate, domain=replace(certificate.domain, **{k: model.record.get(k) for k in keys}))

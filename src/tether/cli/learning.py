@@ -1,0 +1,227 @@
+"""Verbs that make and use a model: fit, predict, info."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tether.adapters.callables import load_trusted
+from tether.adapters.files import read_probes, read_transitions
+from tether.atomic import write_text
+from tether.certificate import output_deltas
+from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
+from tether.cli.results import show_comparison
+from tether.cli.terminal import ModelPath, TrustedSpec, command_line, console, model_file, with_unit, writing
+from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
+from tether.pipeline import FitConfig, resolve_target
+from tether.progress import console_reporter
+from tether.ranges import SamplingConfig
+from tether.report.tables import delta_grid, rich_table
+from tether.runs import RunFolder, compare, fit_methods
+from tether.storage import load, peek
+from tether.training import TrainingConfig
+
+
+def fit(
+    data: Annotated[Path, typer.Option(help="Transitions: .csv, .npz or .parquet.")],
+    states: Annotated[str, typer.Option(help="State columns, comma separated.")],
+    trusted: TrustedSpec,
+    out: Annotated[Path, typer.Option(help="New folder for the run.")],
+    controls: Annotated[str, typer.Option(help="Control columns, comma separated.")] = "",
+    next_states: Annotated[
+        str, typer.Option(help="Outcome columns; by default the states of the next row of the episode.")
+    ] = "",
+    episode: Annotated[str | None, typer.Option(help="Column of the episode id.")] = None,
+    angle: Annotated[str, typer.Option(help="Columns in radians that wrap, comma separated.")] = "",
+    unit: Annotated[str, typer.Option(help="Units, as column=unit, comma separated.")] = "",
+    independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
+    probes: Annotated[
+        str, typer.Option(help="A file, a box 'v=0,x=-5:5' (other columns as in the data), or 'jitter=0.1'.")
+    ] = "jitter=0.1",
+    probe_count: Annotated[
+        int | None, typer.Option(help="Probes to draw; by default as many as data.")
+    ] = None,
+    memories: int = 1000,
+    bounds: Annotated[Literal["interval", "affine"], typer.Option(help="Kind of tether.")] = "interval",
+    delta: Annotated[
+        str,
+        typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine bounds."),
+    ] = "",
+    evidence: Annotated[
+        Literal["auto", "sampled", "statistical", "lipschitz", "proved"],
+        typer.Option(help="How delta is known; auto: lipschitz where M has constants, else sampled."),
+    ] = "auto",
+    epsilon: Annotated[
+        float, typer.Option(help="Statistical evidence: share of inputs that may exceed delta.")
+    ] = 1e-3,
+    beta: Annotated[float, typer.Option(help="Statistical evidence: one minus the confidence.")] = 1e-6,
+    smooth: Annotated[
+        bool, typer.Option(help="Affine bounds: blend neighbouring cells, so that predictions do not jump.")
+    ] = False,
+    target: Annotated[
+        Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
+    ] = "auto",
+    operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
+    loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "squared_error",
+    hidden: Annotated[str, typer.Option(help="Layer widths, comma separated.")] = "256,256",
+    steps: int = 2000,
+    gamma: Annotated[float, typer.Option(help="Bounds start wider by gamma^step of their width.")] = 0.0,
+    learning_rate: float = 1e-3,
+    patience: Annotated[
+        int | None, typer.Option(help="Evaluations without progress before stopping.")
+    ] = None,
+    domain: Annotated[
+        str, typer.Option(help="Limits of inputs, as 'v=0:15'; nothing is claimed beyond.")
+    ] = "",
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes for a slow trusted model; -1: all cores.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    seed: int = 0,
+    resume: Annotated[
+        bool, typer.Option(help="Continue an interrupted run with the same arguments.")
+    ] = False,
+) -> None:
+    """Learn a constrained model from logged transitions and a trusted model."""
+    transitions = read_transitions(
+        data,
+        states=names(states),
+        controls=names(controls),
+        next_states=names(next_states) or None,
+        episode=episode,
+        angles=names(angle),
+        units=pairs("unit", unit),
+        independent_rows=independent_rows,
+    )
+    model = load_trusted(trusted)
+    config = FitConfig(
+        memories=memories,
+        bounds=bounds,
+        delta=budget(delta),
+        target=None if target == "auto" else target,
+        evidence=None if evidence == "auto" else evidence,
+        operator=operator,
+        smooth=smooth,
+        sampling=SamplingConfig(epsilon=epsilon, beta=beta),
+        hidden=tuple(integers("hidden", hidden)),
+        domain=box("domain", domain) or None,
+        training=TrainingConfig(
+            steps=steps,
+            loss=loss,
+            gamma=gamma,
+            learning_rate=learning_rate,
+            patience=patience,
+            device=device_named(device),
+        ),
+        seed=seed,
+    )
+    omega = probes_asked(probes, probe_count, transitions, seed)
+    increments = resolve_target(config.target, transitions) == "increment"
+    folder = RunFolder.create(out, command_line(), resume=resume)
+    comparison = compare(
+        transitions,
+        trusted=model if jobs is None else replace(model, jobs=jobs),
+        probes=omega,
+        methods=fit_methods(config, increments=increments),
+        config=config,
+        folder=folder,
+        reporter=console_reporter(console),
+    )
+    show_comparison(
+        comparison, folder.finish(comparison, study=f"fit of {data.name}", scale=None, sections=[])
+    )
+
+
+def predict(
+    model: ModelPath,
+    data: Annotated[
+        Path, typer.Option(help="Inputs: .csv, .npz or .parquet with state and control columns.")
+    ],
+    out: Annotated[Path, typer.Option(help="New .csv file for the predictions.")],
+    outside: Annotated[
+        Literal["flag", "fallback", "raise"], typer.Option(help="What to do outside the domain.")
+    ] = "flag",
+    trusted: Annotated[
+        str | None, typer.Option(help="The trusted model, for --outside fallback and direct models.")
+    ] = None,
+) -> None:
+    """Predict next states, with bounds, cell and domain membership of each row."""
+    if out.suffix.lower() != ".csv":
+        raise ValueError(f"`{out}` must end in .csv; got '{out.suffix}'. Predictions are written as CSV.")
+    if out.exists():
+        raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
+    known = load_trusted(trusted) if trusted else None
+    learned = load(model_file(model), trusted=known)
+    rows = read_probes(data, learned.schema, name="data")
+    prediction = learned.predict(
+        rows.states,
+        rows.controls,
+        details=True,
+        outside=outside,
+        trusted=known,
+    )
+    with writing(out):
+        write_text(out, _prediction_csv(prediction, learned))
+    outside_rows = int((~prediction.in_domain).sum())
+    console.print(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}", highlight=False)
+
+
+def info(model: ModelPath) -> None:
+    """What a model file holds."""
+    learned = peek(model_file(model))
+    schema, record = learned.schema, learned.record
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    rows: dict[str, Any] = {
+        "states": ", ".join(with_unit(learned, name) for name in schema.states),
+        "controls": ", ".join(with_unit(learned, name) for name in schema.controls) or "none",
+        "outputs": ", ".join(with_unit(learned, name) for name in schema.outputs),
+        "predicts": learned.frame.target.replace("_", " "),
+        "parameters": f"{sum(p.numel() for p in learned.network.parameters()):,}",
+    }
+    if isinstance(learned, ConstrainedModel):
+        rows |= {
+            "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
+            "evidence": learned.bounds.evidence,
+            "coverage radius": f"{learned.cells.radii.max():.4g} (scaled) at most",
+        }
+    elif isinstance(learned, DirectModel):
+        rows |= {
+            "tether": "direct: the trusted model at run time, and a network within the half-width of it",
+            "half-width": ", ".join(
+                f"{with_unit(learned, name)} {width:.4g}"
+                for name, width in zip(schema.outputs, learned.half_width, strict=True)
+            ),
+        }
+    named = {
+        "steps": "steps",
+        "trusted": "trusted model",
+        "coverage_D": "coverage of D",
+        "coverage_omega": "coverage of Ω",
+    }
+    rows |= {label: record[key] for key, label in named.items() if key in record}
+    rows |= {key: record[key][:16] for key in ("data_sha256", "trusted_source_sha256") if record.get(key)}
+    for label, value in rows.items():
+        table.add_row(label, escape(str(value)))
+    console.print(table)
+    if isinstance(learned, ConstrainedModel):
+        console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))
+
+
+def _prediction_csv(prediction: Prediction, model: LearnedModel) -> str:
+    outputs = model.schema.outputs
+    columns: dict[str, Any] = {f"next_{name}": prediction.next_states[:, k] for k, name in enumerate(outputs)}
+    for label in ("lower", "upper", "delta"):
+        columns |= {f"{label}_{name}": getattr(prediction, label)[:, k] for k, name in enumerate(outputs)}
+    columns |= {"cell": prediction.cell, "in_domain": prediction.in_domain.astype(int)}
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return buffer.getvalue()

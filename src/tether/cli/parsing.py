@@ -1,0 +1,82 @@
+"""What the texts of options mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from tether.adapters.files import read_probes
+from tether.data import Box, Jitter, Probes, Transitions
+
+
+def names(text: str) -> list[str]:
+    """Parts between commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def integers(option: str, text: str) -> list[int]:
+    """Whole numbers between commas."""
+    try:
+        return [int(part) for part in names(text)]
+    except ValueError:
+        raise ValueError(f"`--{option}` must be whole numbers, comma separated; got '{text}'.") from None
+
+
+def device_named(name: str) -> str:
+    """The name, if torch can use the device."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"`--device` must be one that torch can use; got '{name}' ({error}).") from None
+    return name
+
+
+def pairs(option: str, text: str) -> dict[str, str]:
+    """name=value between commas."""
+    parts = [part.partition("=") for part in names(text)]
+    found = {name: value for name, _, value in parts}
+    if not all(found.values()):
+        raise ValueError(f"`--{option}` must be name=value, comma separated; got '{text}'.")
+    return found
+
+
+def box(option: str, text: str) -> Box:
+    """Limits by name: name=low:high or name=value between commas."""
+    limited: dict[str, float | tuple[float, float]] = {}
+    for name, limits in pairs(option, text).items():
+        try:
+            numbers = [float(part) for part in limits.split(":")]
+        except ValueError:
+            numbers = []
+        if len(numbers) not in (1, 2):
+            raise ValueError(f"`--{option}` must be name=low:high or name=value; got '{name}={limits}'.")
+        limited[name] = numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+    return limited
+
+
+def budget(text: str) -> float | dict[str, float] | None:
+    """Delta to stay within: one number or name=number between commas."""
+    if not text:
+        return None
+    try:
+        if "=" not in text:
+            return float(text)
+        return {name: float(value) for name, value in pairs("delta", text).items()}
+    except ValueError:
+        raise ValueError(
+            f"`--delta` must be a number, or name=number, comma separated; got '{text}'."
+        ) from None
+
+
+def probes_asked(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:
+    """Probes of a file, a box or jitter=SPREAD."""
+    if Path(spec).suffix.lower() in (".csv", ".npz", ".parquet"):
+        return read_probes(Path(spec), transitions.schema)
+    limited = box("probes", spec)
+    if not limited:
+        raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{spec}'.")
+    if set(limited) == {"jitter"} and isinstance(limited["jitter"], float):
+        return Jitter(limited["jitter"], count)
+    rows = len(transitions) if count is None else count
+    return Probes.from_box(limited, count=rows, like=transitions, seed=seed)

@@ -1,0 +1,67 @@
+"""What the verbs share: where they print, and how they find models and write files."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tether.constrained import ConstrainedModel, DirectModel, LearnedModel
+from tether.storage import peek
+
+# Wide where nobody watches: a table in a log should not wrap.
+console = Console(width=None if sys.stdout.isatty() else 110)
+errors = Console(stderr=True)
+
+ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
+TrustedSpec = Annotated[
+    str, typer.Option(help="The trusted model: module:name or file.py:name, a function or a TrustedModel.")
+]
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Names the file that could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"`{path}` must be writable; {error.strerror}. Choose another `--out`.") from None
+
+
+def command_line() -> str:
+    """What was typed."""
+    return shlex.join(["tether", *sys.argv[1:]])
+
+
+def model_file(path: Path) -> Path:
+    """The file itself, or that of a finished run's folder."""
+    if not path.is_dir():
+        return path
+    if (path / "checkpoints").is_dir():
+        raise ValueError(f"`{path}` must be a finished run; this one is not. Continue it with `--resume`.")
+    return path / "model.safetensors"
+
+
+def constrained_model(path: Path, missing: str) -> ConstrainedModel:
+    """The model, which must have cells."""
+    learned = peek(model_file(path))
+    if isinstance(learned, DirectModel):
+        raise ValueError(
+            f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
+            "model by construction: see `tether info`."
+        )
+    if not isinstance(learned, ConstrainedModel):
+        raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
+    return learned
+
+
+def with_unit(model: LearnedModel, name: str) -> str:
+    """A column as it is printed."""
+    unit = model.schema.unit(name)
+    return f"{name} [{unit}]" if unit else name

@@ -1,0 +1,113 @@
+"""What the documentation shows runs, what it links to exists, and nothing public is left out of it."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from latex2mathml.converter import convert
+from markdown.extensions.toc import slugify
+from typer.testing import CliRunner
+
+import tether
+from tether.cli import app
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+# A study that runs inside docs/results leaves more behind than its summary.
+PAGES = [
+    ROOT / "README.md",
+    *DOCS.glob("*.md"),
+    *DOCS.glob("studies/*.md"),
+    *DOCS.glob("results/*/summary.md"),
+]
+FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+MATHEMATICS = re.compile(r"\$\$(.*?)\$\$|\$([^$\n]+)\$", re.DOTALL)
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def prose(page):
+    """The page without its code, in which brackets and dollars mean other things."""
+    text = FENCE.sub("", page.read_text())
+    text = re.sub(r"^( {4}|\t).*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"(`+)[^`].*?\1", "", text, flags=re.DOTALL)
+
+
+def anchors(page):
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {slugify(title.replace("`", ""), "-") for title in titles}
+
+
+def runnable(page):
+    return [block for block in FENCE.findall(page.read_text()) if block[0] in ("python", "console")]
+
+
+def commands(text):
+    """The lines of a console block that begin with `$ `, continued lines joined."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [shlex.split(line.removeprefix("$ ")) for line in lines if line.startswith("$ ")]
+
+
+# The README's example is run by test_readme.py, which also looks at what it gives.
+@pytest.mark.parametrize("page", [p for p in PAGES[1:] if runnable(p)], ids=name_of)
+def test_what_a_page_shows_runs_in_its_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {}
+    for language, info, text in runnable(page):
+        title = re.search(r'title="([^"]+)"', info)
+        if title:
+            Path(title[1]).write_text(text)
+        elif language == "python":
+            exec(compile(text, name_of(page), "exec"), namespace)
+        else:
+            for words in commands(text):
+                assert words[0] == "tether", words
+                result = CliRunner().invoke(app, words[1:])
+                assert result.exit_code == 0, (words, result.output, result.exception)
+
+
+def test_bring_your_own_system_shows_every_stage():
+    shown = [words[1] for _, _, text in runnable(DOCS / "your-own-system.md") for words in commands(text)]
+    assert [verb for verb in shown if verb != "info"] == ["fit", "certify", "verify", "attack", "predict"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_internal_links_lead_somewhere(page):
+    for target in LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        assert place.exists(), f"{name_of(page)}: {target}"
+        assert not anchor or anchor in anchors(place), f"{name_of(page)}: {target}"
+
+
+def test_every_verb_is_documented():
+    verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
+    verbs |= {group.name for group in app.registered_groups}
+    text = (DOCS / "command-line.md").read_text()
+    sections = set(re.findall(r"^##+ tether (\w+)$", text, re.MULTILINE))
+    assert verbs, "the command line has verbs"
+    assert verbs <= sections, f"docs/command-line.md has no `## tether {', '.join(sorted(verbs - sections))}`"
+
+
+def test_every_public_name_is_in_the_api_page():
+    shown = re.findall(r"^::: tether\.(?:\w+\.)*(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert set(tether.__all__) <= set(shown), sorted(set(tether.__all__) - set(shown))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_mathematics_becomes_mathml(page):
+    for display, inline in MATHEMATICS.findall(prose(page)):
+        shown = convert(display or inline)
+        assert "\\" not in shown, f"{name_of(page)}: not understood in {display or inline}"
+
+
+def test_the_site_has_every_page():
+    listed = re.findall(r"^  - [^:\n]+: (\S+)$", (ROOT / "properdocs.yml").read_text(), re.MULTILINE)
+    pages = {page for pattern in listed for page in DOCS.glob(pattern)}
+    assert pages == set(PAGES[1:])
