@@ -202,7 +202,7 @@ def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | N
     if path.is_file():
         return _read_json(path)
     held = [run for run in results["runs"] if run.get("certificate")]
-    tethered = [run for run in held if run["method"].startswith("Tethered")] or held
+    tethered = [run for run in held if run["method"] == "Tethered"] or held
     if not tethered:
         return None
     group = grouped(tethered)[run_name(tethered[-1])]
@@ -266,7 +266,7 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
         return []
     over = {name: group for name, group in groups.items() if max(values_of(group, "attack_max_ratio")) > 1}
     found = [
-        f"{name} ({group[0]['evidence_level']}): {_BROKEN[group[0]['evidence_level']]}."
+        f"{name} ({group[0]['evidence_level']}): {_BROKEN.get(group[0]['evidence_level'], 'A COUNTER-EXAMPLE')}."
         for name, group in over.items()
     ]
     introduction = (
