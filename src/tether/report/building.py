@@ -265,9 +265,9 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
     if not groups:
         return []
     over = {name: group for name, group in groups.items() if max(values_of(group, "attack_max_ratio")) > 1}
+    levels = {name: group[0]["evidence_level"] for name, group in over.items()}
     found = [
-        f"{name} ({group[0]['evidence_level']}): {_BROKEN.get(group[0]['evidence_level'], 'A COUNTER-EXAMPLE')}."
-        for name, group in over.items()
+        f"{name} ({level}): {_BROKEN.get(level, 'A COUNTER-EXAMPLE')}." for name, level in levels.items()
     ]
     introduction = (
         "A search over the whole domain for an input at which some weights would take the model farther from "
