@@ -202,7 +202,7 @@ def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | N
     if path.is_file():
         return _read_json(path)
     held = [run for run in results["runs"] if run.get("certificate")]
-    tethered = [run for run in held if run["method"].startswith("Tethered")] or held
+    tethered = [run for run in held if run["method"] == "Tethered"] or held
     if not tethered:
         return None
     group = grouped(tethered)[run_name(tethered[-1])]
@@ -211,7 +211,8 @@ def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | N
 
 def certificate_from(content: Mapping[str, Any]) -> Certificate:
     """A certificate from its dictionary; what older ones do not say is None."""
-    deltas = tuple(OutputDelta(**({"single": None} | dict(delta))) for delta in content["deltas"])
+    older: dict[str, Any] = {"single": None}
+    deltas = tuple(OutputDelta(**(older | delta)) for delta in content["deltas"])
     parts = {
         "deltas": deltas,
         "domain": Domain(**content["domain"]),
@@ -264,9 +265,9 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
     if not groups:
         return []
     over = {name: group for name, group in groups.items() if max(values_of(group, "attack_max_ratio")) > 1}
+    levels = {name: group[0]["evidence_level"] for name, group in over.items()}
     found = [
-        f"{name} ({group[0]['evidence_level']}): {_BROKEN[group[0]['evidence_level']]}."
-        for name, group in over.items()
+        f"{name} ({level}): {_BROKEN.get(level, 'A COUNTER-EXAMPLE')}." for name, level in levels.items()
     ]
     introduction = (
         "A search over the whole domain for an input at which some weights would take the model farther from "

@@ -93,7 +93,8 @@ def _most_varied(model: ConstrainedModel, inputs: Array) -> list[int]:
     """The two inputs along which a line through `inputs` (D,) meets most cells: what to show first."""
     seen = []
     for column in range(len(inputs)):
-        rows = _along(inputs, column, np.linspace(*_span(model, inputs, column), _SCAN_POINTS))
+        first, last = _span(model, inputs, column)
+        rows = _along(inputs, column, np.linspace(first, last, _SCAN_POINTS))
         location = model.locate(rows)
         seen.append(len(np.unique(location.cell[location.in_domain])))
     return sorted(np.argsort(-np.array(seen), kind="stable")[:2].tolist())
