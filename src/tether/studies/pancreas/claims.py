@@ -16,8 +16,8 @@ from tether.studies.summary import grouped, mean_of, values_of
 
 _ERROR, _OMEGA, _TO_M = "approximation_loss_D", "constraint_loss_omega_mean", "constraint_loss_D_mean"
 _RISES = {"max": "monotonicity_rise_max", "mean": "monotonicity_rise_mean"}
-_NOISY = "Vanilla, noisy insulin"
-"""Not a method of the paper's: whether noise alone would have done it."""
+_NOISY = ("Vanilla, noisy insulin", "Augmented Lagrangian, noisy insulin")
+"""Not methods of the paper's: whether noise alone would have done it."""
 _RIVALS = ("Vanilla", "Augmented Lagrangian", "Constrained")
 
 
@@ -73,7 +73,7 @@ def _monotonicity(outcome: Outcome) -> list[Claim]:
             5.0,
         )
         for which, key in _RISES.items()
-        for rival in (*_RIVALS, _NOISY)
+        for rival in (*_RIVALS, *_NOISY)
     ]
 
 
@@ -125,6 +125,9 @@ def _against(outcome: Outcome, said: str, worse: str, better: str, key: str, fac
 
     Of a method with several numbers of memories, that one which makes the claim hardest is taken.
     """
+    for method in (worse, better):
+        if not _family(outcome, method):
+            return Claim(said, f"not measured, because {method} did not end", False)
     high = min(_family(outcome, worse), key=lambda name: mean_of(outcome, name, key))
     low = max(_family(outcome, better), key=lambda name: mean_of(outcome, name, key))
     claim = factor_claim(outcome, said, high, low, key, factor)

@@ -71,7 +71,7 @@ _GAMMA = {"gamma": 0.99}
 _INSULIN = tuple(name for name in glucose_schema().inputs if name.startswith("insulin"))
 # M explains insulin: cells do not look at it, and the network is kept from leaning on chance in it.
 _STEADY = {"stretch": dict.fromkeys(_INSULIN, 100.0), "noise": dict.fromkeys(_INSULIN, 1.0)}
-_VANILLA_NOISY = replace(VANILLA, name="Vanilla, noisy insulin")
+_NOISY = tuple(replace(m, name=f"{m.name}, noisy insulin") for m in (VANILLA, AUGMENTED_LAGRANGIAN))
 
 
 def _simulate(scale: Scale, seed: int, options: Mapping[str, str], reporter: Reporter) -> StudyData:
@@ -127,11 +127,11 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
     middle = counts[len(counts) // 2]
     return (
         Entry(VANILLA, steps),
-        # What the noise that helps Tethered does for a network without M.
-        Entry(_VANILLA_NOISY, steps, changes={"noise": _STEADY["noise"]}),
         Entry(VANILLA_INCREMENT, steps),
         Entry(RESIDUAL, steps),
         Entry(AUGMENTED_LAGRANGIAN, steps),
+        # What the noise that helps Tethered does for networks without a tether.
+        *(Entry(method, steps, changes={"noise": _STEADY["noise"]}) for method in _NOISY),
         *(Entry(CONSTRAINED, steps, count, _PAPER, _GAMMA) for count in counts),
         Entry(HARDNET, steps, middle, {"operator": "project", "stretch": _STEADY["stretch"]}),
         *(Entry(TETHERED, steps, count, _STEADY) for count in counts),
