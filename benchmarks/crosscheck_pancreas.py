@@ -45,10 +45,8 @@ def install() -> str | None:
         outcome = subprocess.run(command, capture_output=True, text=True)
         if outcome.returncode == 0:
             continue
-        reason = next((line for line in outcome.stderr.splitlines() if any(m in line for m in MISSING)), None)
-        if reason is None:
-            sys.exit(f"pip could not install {' '.join(what)}:\n{outcome.stderr}")
-        return reason
+        lines = [line for line in outcome.stderr.splitlines() if line.strip()] or ["pip said nothing"]
+        return next((line for line in lines if any(text in line for text in MISSING)), lines[-1])
     return None
 
 
