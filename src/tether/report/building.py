@@ -99,7 +99,7 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
         Section("Verdicts", verdicts=verdicts),
         Section("Failed runs", results.get("failed", [])),
         Section("Results", grids=[seeds_grid(runs, _headings(results))]),
-        Section("Training", [_CURVES], curves=curves_data(_histories(runs, folder))),
+        Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),
         Section("Cell explorer", [_EXPLORER], explorer=_explorer(folder)),

@@ -11,6 +11,7 @@ import numpy as np
 
 from tether.atomic import write_bytes, write_json, write_text
 from tether.report.building import chapter_of, section_as_dict, write_report
+from tether.report.curves import curves_data
 from tether.report.page import Picture, Section
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid, values_of
 from tether.runs import package_versions
@@ -80,7 +81,9 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         "failed": texts,
         "headings": dict(study.headings),
         "sections": [section_as_dict(section) for section in own],
-        "runs": list(outcome.runs),
+        # Means over seeds; those of each run are in its own file.
+        "curves": curves_data({n: [r["history"] for r in g] for n, g in grouped(outcome.runs).items()}),
+        "runs": [{key: value for key, value in run.items() if key != "history"} for run in outcome.runs],
     }
     write_json(folder / "results.json", results)
     return write_report([chapter_of(results, folder)], folder / "report.html")
