@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 # Okabe and Ito's palette; line styles repeat the distinction for print in grey.
-_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
+_COLOURS = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#882255")
 _DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-", (0, (4, 4)))
 _ON_PAGE = {"-": [], "--": [7, 4], "-.": [9, 3, 2, 3], ":": [2, 3]}
 
