@@ -288,9 +288,20 @@ def _lead(results: Mapping[str, Any], certificate: Mapping[str, Any] | None) -> 
     runs, claims = results["runs"], results.get("claims")
     if claims is None:
         return "" if certificate is None else run_lead(runs, certificate_from(certificate))
-    held, failed = sum(claim["holds"] for claim in claims), len(results.get("failed", []))
+    failed = len(results.get("failed", []))
     scale = f" at scale {results['scale']}" if results.get("scale") else ""
-    return f"{held} of {len(claims)} claims hold; {len(runs)} runs{scale}, {failed} failed."
+    verdicts = [(claim["said"], claim["holds"]) for claim in claims]
+    return f"{_held(verdicts)}; {len(runs)} runs{scale}, {failed} failed."
+
+
+def _held(verdicts: Sequence[tuple[str, bool]]) -> str:
+    """How many claims hold, the paper's and ours apart: a paper's claim refuted is a result, too."""
+    paper = [holds for said, holds in verdicts if said.startswith("The paper")]
+    ours = [holds for said, holds in verdicts if not said.startswith("The paper")]
+    own = f"{sum(ours)} of {len(ours)} claims hold"
+    if not paper:
+        return own
+    return f"{sum(ours)} of {len(ours)} claims of ours hold, and {sum(paper)} of {len(paper)} of the paper's"
 
 
 def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str:
@@ -349,11 +360,10 @@ def _overview(title: str, chapters: Sequence[Chapter]) -> Chapter:
         name = chapter.title.removeprefix("Tether: ")
         rows.append((name, f"{held} of {len(verdicts)}", chapter.lead))
         sections.append(Section(name, verdicts=verdicts))
-    held = sum(v.holds for section in sections for v in section.verdicts)
-    every = sum(len(section.verdicts) for section in sections)
+    every = [(v.said, v.holds) for section in sections for v in section.verdicts]
     table = Grid("Studies and runs in this report", ("study", "claims that hold", "in short"), tuple(rows))
     filled = [section for section in sections if section.verdicts]
-    return Chapter(title, f"{held} of {every} claims hold.", [Section("Overview", grids=[table]), *filled])
+    return Chapter(title, f"{_held(every)}.", [Section("Overview", grids=[table]), *filled])
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -117,8 +117,8 @@ def _config(variant: Variant, scale: Scale) -> FitConfig:
 
 
 def _entries(scale: Scale) -> tuple[Entry, ...]:
-    """8,000 steps for all that predict poses by themselves; half for what begins at M."""
-    many, some = (8_000, 4_000) if scale == "paper" else (400, 200)
+    """6,000 steps for all that predict poses by themselves; 4,000 for what begins at M."""
+    many, some = (6_000, 4_000) if scale == "paper" else (400, 200)
     counts = _MEMORIES[scale]
     middle = counts[len(counts) // 2]
     return (
@@ -136,7 +136,7 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
 
 
 def _rich_entries(scale: Scale) -> tuple[Entry, ...]:
-    many, some = (8_000, 4_000) if scale == "paper" else (400, 200)
+    many, some = (6_000, 4_000) if scale == "paper" else (400, 200)
     counts = _MEMORIES[scale]
     return (
         Entry(VANILLA, many, training=_FAST),
