@@ -61,7 +61,7 @@ def armax_figure(fit: ArmaxFit, schema: Schema) -> Figure:
                     clip_on=False,
                     label="held at 0",
                 )
-                axis.legend(loc="lower right")
+                axis.legend(loc="lower left")
             unit = schema.unit(schema.inputs[columns[0]])
             title = f"{signal} (at most 0)" if signal == "insulin" else signal
             axis.set(title=title, xlabel="steps from now", ylabel=f"mg/dl per {unit or 'unit'}")
