@@ -10,6 +10,7 @@ import tether
 from tether.certificate import approximation_cost
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Probes, Schema, Transitions
+from tether.errors import StorageError
 from tether.pipeline import (
     CONSTRAINED,
     HARDNET,
@@ -274,3 +275,11 @@ def test_weight_decay_shrinks_weights(problem):
     assert size(10.0) < 0.5 * size(0.0)
     with pytest.raises(ValueError, match="`weight_decay` must be at least 0; got -1"):
         TrainingConfig(weight_decay=-1)
+
+
+def test_a_checkpoint_of_other_noise_is_not_taken_up(problem, tmp_path):
+    name, file = problem.split.train.schema.controls[0], tmp_path / "checkpoint.safetensors"
+    brief = replace(SMALL, training=TrainingConfig(steps=20, evaluate_every=10))
+    train_method(problem, VANILLA, replace(brief, noise={name: 1.0}), checkpoint=file)
+    with pytest.raises(StorageError, match="must be a checkpoint of this run; it belongs to other data"):
+        train_method(problem, VANILLA, replace(brief, noise={name: 2.0}), checkpoint=file)

@@ -19,7 +19,7 @@ from conftest import frictionless
 from tether import ConstrainedModel, StorageError, TrainingConfig, Transitions, TrustedModel
 from tether.atomic import read_tensors, write_bytes, write_json, write_tensors, write_text
 from tether.constrained import DirectModel, UnconstrainedModel, mlp
-from tether.storage import peek
+from tether.storage import _digest, peek
 
 BRIEF: dict[str, Any] = {"memories": 8, "hidden": (8,), "seed": 3}
 
@@ -58,7 +58,7 @@ def rewrite(path: Path, change: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("operator", ["clip", "sigmoid"])
+@pytest.mark.parametrize("operator", ["clip", "sigmoid", "project"])
 def test_a_loaded_model_predicts_bit_for_bit(
     cart: Transitions, tmp_path: Path, dtype: str, operator: str
 ) -> None:
@@ -247,6 +247,26 @@ def test_a_claim_changed_in_the_metadata_is_noticed(saved: Path, key: str, value
     rewrite(saved, lambda tensors, metadata: metadata.update({key: value}))
     with pytest.raises(StorageError, match="must match its own digest"):
         tether.load(saved)
+
+
+def test_an_operator_that_is_not_known_is_refused(saved: Path) -> None:
+    def change(tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+        metadata["operator"] = "squash"
+        metadata.pop("digest")
+        metadata["digest"] = _digest(tensors, metadata)
+
+    rewrite(saved, change)
+    with pytest.raises(StorageError, match=r"`operator` must be one of 'sigmoid', .*; got 'squash'\.$"):
+        tether.load(saved)
+
+
+def test_a_model_whose_limits_would_be_lost_is_not_saved(model: ConstrainedModel, tmp_path: Path) -> None:
+    class Tied(UnconstrainedModel.__base__):  # type: ignore[misc, name-defined]
+        operator, locate, limits = "clip", ConstrainedModel.locate, ConstrainedModel.limits
+
+    with pytest.raises(TypeError, match="`model` must be of a kind that Tether can read back; got Tied"):
+        tether.save(Tied(model.network, model.frame), tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_rewriting_without_a_change_is_not_a_change(saved: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import numpy as np
 import torch
@@ -380,6 +380,10 @@ class ConstrainedModel(LearnedModel):
         operator: Operator = "clip",
     ) -> None:
         super().__init__(network, frame)
+        # A word from elsewhere would be taken for another operator, silently.
+        if operator not in get_args(Operator):
+            allowed = ", ".join(f"'{name}'" for name in get_args(Operator))
+            raise ValueError(f"`operator` must be one of {allowed}; got {operator!r}.")
         if isinstance(bounds, IntervalBounds) and not (bounds.lower <= bounds.upper).all():
             raise ValueError("`bounds` must have lower <= upper in every cell and output.")
         if not (bounds.delta >= 0).all():

@@ -62,6 +62,12 @@ def save(model: LearnedModel, path: str | Path) -> None:
     elif isinstance(model, DirectModel):
         arrays |= _direct_arrays(model)
         metadata["kind"] = "direct"
+    elif not isinstance(model, UnconstrainedModel):
+        # Its limits would be lost, and what is read back would not be tethered.
+        raise TypeError(
+            f"`model` must be of a kind that Tether can read back; got {type(model).__name__}. Save what it "
+            "is made of yourself."
+        )
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)
     write_tensors(path, tensors, metadata)
@@ -122,7 +128,8 @@ def _assemble(
     try:
         return _build(tensors, metadata, network, trusted)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise StorageError(f"`{path}` must be a complete Tether model; {error}.") from None
+        said = str(error).rstrip(".")
+        raise StorageError(f"`{path}` must be a complete Tether model; {said}.") from None
 
 
 def _absent(states: np.ndarray, controls: np.ndarray) -> np.ndarray:

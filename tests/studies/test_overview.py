@@ -2,12 +2,14 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from tether.cli.watching import watching
 from tether.studies.overview import Overview, Watcher
+from tether.studies.registry import find_study
 from tether.studies.reproduction import plan_reproduction, reproduce
 from tether.studies.tasks import Plan, open_folder, tasks_of
 
@@ -80,3 +82,29 @@ def test_traces_are_a_study_of_their_own(tmp_path):
     plans = plan_reproduction("smoke", [0, 1], tmp_path, traces="traces").plans
     assert plans["pancreas-traces"] == Plan("pancreas", "smoke", (0, 1), {"traces": "traces"})
     assert "drones" in plans and plans["drones"].options == {}
+
+
+@pytest.mark.parametrize("after", ["the mark", "half a mark"])
+def test_a_study_killed_while_its_folder_is_made_goes_on(tmp_path, monkeypatch, after):
+    plan, folder = Plan("drones", "smoke", (0,), {}), tmp_path / "drones"
+
+    def killed(path, content):
+        name = "study.json" if after == "the mark" else ".study.json.x7k2"
+        path.with_name(name).write_text(json.dumps(content))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tether.studies.tasks.write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            open_folder(plan, folder)
+    open_folder(plan, folder)
+    assert {"study.json", "data", "runs", "progress", "checkpoints"} <= {p.name for p in folder.iterdir()}
+
+
+def test_a_reproduction_without_a_simulator_leaves_nothing(tmp_path, monkeypatch):
+    missing = replace(find_study("drones"), needs=("no_such_simulator", "drones"))
+    found = {name: find_study(name) for name in ("vehicle", "pancreas")} | {"drones": missing}
+    monkeypatch.setattr("tether.studies.tasks.find_study", lambda name: replace(found[name]))
+    with pytest.raises(ValueError, match="must have the package no_such_simulator"):
+        reproduce(plan_reproduction("smoke", [0], tmp_path / "all"), jobs=1)
+    assert not (tmp_path / "all").exists()

@@ -119,6 +119,8 @@ def test_rows_answer_the_same_in_any_batch(study, config) -> None:
     model.network.eval()
     test = problem.split.test.take(np.arange(65))
     together = model.predict(test.states, test.controls)
+    model.network.train()
+    np.testing.assert_array_equal(model.predict(test.states, test.controls), together)
     alone = [model.predict(test.states[k : k + 1], test.controls[k : k + 1]) for k in range(65)]
     np.testing.assert_array_equal(np.concatenate(alone), together)
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from tether.atomic import write_tensors
 from tether.pipeline import VANILLA
 from tether.ranges import SamplingConfig
 from tether.report.seeds import seeds_grid
@@ -115,6 +117,23 @@ def test_a_run_of_other_settings_is_run_again(finished, tmp_path):
     task.result.write_text(json.dumps(written | {"settings": task.settings.replace("200", "100")}))
     assert not task.done
     assert not run_all(tasks_of(plan, tmp_path / "copy"), jobs=1) and task.done
+
+
+@pytest.mark.parametrize("stale", ["other settings", "damaged"])
+def test_a_checkpoint_of_other_settings_is_begun_anew(finished, tmp_path, stale):
+    folder, plan = finished[0], Plan("drones", "smoke", (0,), {})
+    subprocess.run(["cp", "-r", str(folder), str(tmp_path / "copy")], check=True)
+    task = next(t for t in tasks_of(plan, tmp_path / "copy")[1] if t.method_name == "Residual")
+    before = json.loads(task.result.read_text())
+    task.result.unlink()
+    if stale == "damaged":
+        task.checkpoint.write_bytes(b"damaged")
+    else:
+        write_tensors(task.checkpoint, {"sums": torch.zeros(2)}, {"digest": "of another run", "step": 7})
+    assert not run_all(tasks_of(plan, tmp_path / "copy"), jobs=1)
+    after = json.loads(task.result.read_text())
+    assert after["approximation_loss_D"] == before["approximation_loss_D"]
+    assert not task.checkpoint.exists() and not task.failure.exists()
 
 
 def test_settings_in_words_leave_defaults_out():

@@ -128,6 +128,10 @@ class _NoisyFeatures(nn.Module):
         self.sizes: Tensor
         self.register_buffer("sizes", torch.from_numpy(sizes), persistent=False)
 
+    def extra_repr(self) -> str:
+        """The sizes: by them a checkpoint tells that it belongs to other noise."""
+        return f"sizes={self.sizes.tolist()}"
+
     def forward(self, features: Tensor) -> Tensor:
         """Outputs (N, P) at features (N, F)."""
         if self.training:

@@ -10,7 +10,7 @@ from tether.atomic import write_json
 from tether.studies.overview import Overview
 from tether.studies.runner import run_all
 from tether.studies.study import Scale
-from tether.studies.tasks import Plan, Task, open_folder, tasks_of
+from tether.studies.tasks import Plan, Task, check_plan, holds_other_files, open_folder, tasks_of
 
 _MARK = "reproduction.json"
 STUDIES = ("vehicle", "pancreas", "drones")
@@ -61,9 +61,12 @@ def reproduce(
 def _open(reproduction: Reproduction) -> None:
     out = reproduction.out
     known = (out / _MARK).is_file()
-    if not known and out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if not known and holds_other_files(out, _MARK):
         raise ValueError(f"`{out}` must be new, empty or a reproduction to continue; it holds other files.")
+    for plan in reproduction.plans.values():
+        check_plan(plan)
     out.mkdir(parents=True, exist_ok=True)
+    # First: killed or refused below, the folder is known again.
+    write_json(out / _MARK, {"studies": list(reproduction.plans)})
     for name, plan in reproduction.plans.items():
         open_folder(plan, reproduction.folder(name))
-    write_json(out / _MARK, {"studies": list(reproduction.plans)})

@@ -22,6 +22,7 @@ from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
 from tether.constrained import ConstrainedModel
+from tether.errors import StorageError
 from tether.pipeline import (
     FitConfig,
     Problem,
@@ -140,8 +141,20 @@ def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Probl
 
 def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:
     """The method of a task, trained, measured, and certified where it can be."""
+    try:
+        return _train_from(task, problem, config)
+    except StorageError:
+        # Of other settings or another version, or damaged: begun anew, or the study would fail for ever.
+        if not task.checkpoint.exists():
+            raise
+        task.checkpoint.unlink()
+        return _train_from(task, problem, config)
+
+
+def _train_from(task: Task, problem: Problem, config: FitConfig) -> Trained:
+    """The same, from the task's checkpoint where there is one."""
     method, scale, reporter = task.row.method, task.plan.scale, _file_reporter(task, 0.0, 0.9)
-    checkpoint = task.folder / "checkpoints" / f"{task.slug}.safetensors"
+    checkpoint = task.checkpoint
     if task.row.trainer is not None:
         trained = task.row.trainer(problem, config, scale=scale, checkpoint=checkpoint, reporter=reporter)
         return replace(trained, values=measure(problem, trained.run) | trained.values)
@@ -179,7 +192,7 @@ def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray]
     write_arrays(task.result.with_suffix(".npz"), arrays)
     # Last: its presence says that the run is done.
     write_json(task.result, result | {"settings": task.settings, "history": history})
-    (task.folder / "checkpoints" / f"{task.slug}.safetensors").unlink(missing_ok=True)
+    task.checkpoint.unlink(missing_ok=True)
     task.progress.unlink(missing_ok=True)
 
 

@@ -117,6 +117,11 @@ class Task:
         return self.folder / "progress" / f"{self.slug}.json"
 
     @property
+    def checkpoint(self) -> Path:
+        """Where training is saved while it goes on."""
+        return self.folder / "checkpoints" / f"{self.slug}.safetensors"
+
+    @property
     def explorer(self) -> Path:
         """What the report's cell explorer shows, of the run that is explored."""
         return self.result.with_suffix(".explorer.json")
@@ -136,8 +141,7 @@ class Task:
 
 def open_folder(plan: Plan, folder: Path) -> None:
     """Makes the folder of a study, or takes up one made for the same plan."""
-    plan.definition.check_options(plan.options)
-    plan.definition.check_installed()
+    check_plan(plan)
     asked = {**asdict(plan), "seeds": list(plan.seeds)}
     path = folder / "study.json"
     if path.is_file():
@@ -148,11 +152,26 @@ def open_folder(plan: Plan, folder: Path) -> None:
                 f"{began['scale']} with seeds {began['seeds']} and options {began['options']}. "
                 "Choose another `--out`."
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif holds_other_files(folder, path.name):
         raise ValueError(f"`{folder}` must be new, empty or a study to continue; it holds other files.")
-    for name in ("data", "runs", "progress", "checkpoints"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    # First: killed between the two, the folder is known again.
     write_json(path, asked)
+    for name in ("data", "runs", "progress", "checkpoints"):
+        (folder / name).mkdir(exist_ok=True)
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises ValueError where the study cannot be run as asked; nothing is written before."""
+    plan.definition.check_options(plan.options)
+    plan.definition.check_installed()
+
+
+def holds_other_files(folder: Path, mark: str) -> bool:
+    """Whether a folder without its `mark` holds more than what a killed attempt to write that left."""
+    if not folder.exists():
+        return False
+    return not folder.is_dir() or any(not path.name.startswith(f".{mark}.") for path in folder.iterdir())
 
 
 def tasks_of(plan: Plan, folder: Path) -> tuple[list[Task], list[Task]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tether.bounds import EVIDENCE_MARGIN, PINNED_REACH, Limits, pooled_deviation
 from tether.cells import Cells, Location, build_cells
@@ -113,6 +114,13 @@ class MonotoneModel(LearnedModel):
     def operator(self) -> Operator:
         """Always `clip`."""
         return "clip"
+
+    def raw(self, inputs: Array) -> Tensor:
+        """As for any model, but in the proof's order of sums, in training mode too."""
+        network = self.network
+        assert isinstance(network, MonotoneNetwork)
+        features = torch.from_numpy(self.frame.features(inputs)).to(network.slopes)
+        return network.ordered(features).double()
 
     def locate(self, inputs: Array) -> Location:
         """Cell of physical inputs (N, D), whatever their insulin."""
