@@ -225,7 +225,7 @@ def test_stretched_inputs_do_not_decide_the_cell(problem):
     assert np.mean(cells.locate(inputs).cell == cells.locate(moved).cell) > 0.99
     with pytest.raises(ValueError, match="`stretch` must name inputs .*; got wind"):
         build_tether(problem, replace(SMALL, stretch={"wind": 2.0}))
-    with pytest.raises(ValueError, match="`stretch` must be finite and positive; got 0.0 for"):
+    with pytest.raises(ValueError, match="`stretch` must be from 1e-09 to 1e.09; got 0.0 for"):
         build_tether(problem, replace(SMALL, stretch={names[0]: 0.0}))
 
 
@@ -256,7 +256,7 @@ def test_noise_is_of_training_only_and_makes_a_network_lean_less_on_an_input(pro
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"reach": 0.5}, "`reach` must be a finite number of at least 1; got 0.5"),
+        ({"reach": 0.5}, "`reach` must be from 1 to 1e.09; got 0.5"),
         ({"follow": "all"}, "`follow` must be one of 'agreed', 'cells'"),
         ({"follow": "cells", "smooth": True, "bounds": "affine"}, "`follow` must be 'agreed' with `smooth`"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,6 +17,8 @@ from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
 
 TetherKind = Literal["interval", "affine"]
+_LARGEST_FACTOR = 1e9
+"""Beyond it squares of distances come near what float64 can hold."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class FitConfig:
             raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
-        if not (self.reach >= 1 and math.isfinite(self.reach)):
-            raise ValueError(f"`reach` must be a finite number of at least 1; got {self.reach}.")
+        if not 1 <= self.reach <= _LARGEST_FACTOR:
+            raise ValueError(f"`reach` must be from 1 to {_LARGEST_FACTOR:g}; got {self.reach}.")
         if self.delta is not None and self.bounds != "affine":
             raise ValueError(
                 "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
@@ -130,9 +131,12 @@ def resolve_inputs(option: str, values: Mapping[str, float] | None, schema: Sche
         raise ValueError(
             f"`{option}` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}."
         )
-    bad = [name for name, value in given.items() if not (math.isfinite(value) and value > 0)]
+    least, most = 1 / _LARGEST_FACTOR, _LARGEST_FACTOR
+    bad = [name for name, value in given.items() if not least <= value <= most]
     if bad:
-        raise ValueError(f"`{option}` must be finite and positive; got {given[bad[0]]} for '{bad[0]}'.")
+        raise ValueError(
+            f"`{option}` must be from {least:g} to {most:g}; got {given[bad[0]]} for '{bad[0]}'."
+        )
     return np.array([given.get(name, default) for name in schema.inputs], dtype=np.float64)
 
 
