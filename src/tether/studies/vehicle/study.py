@@ -87,7 +87,6 @@ _PAPER = {
 # Lagrangian; of Constrained (300), 2,500 steps, 0.82 at 3e-3 and 0.22 at 1e-2. At 3e-2 the second and third
 # are worse (7.4e-5, 0.048), Constrained (300) is better (0.045), and with two layers of 1024 worse again.
 _FAST = {"learning_rate": 1e-2}
-_CONSTRAINED_INCREMENT = replace(CONSTRAINED, name="Constrained Δ")
 _TETHERED_ON_MAP = replace(TETHERED, name="Tethered on map")
 _ERROR, _OMEGA, _OMEGA_MAX = (
     "approximation_loss_D",
@@ -127,7 +126,6 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
         Entry(RESIDUAL, some),
         Entry(AUGMENTED_LAGRANGIAN, many, training=_FAST),
         *(Entry(CONSTRAINED, many, count, _PAPER, _FAST) for count in counts),
-        Entry(_CONSTRAINED_INCREMENT, many, counts[-1], _PAPER | {"target": "increment"}, _FAST),
         Entry(HARDNET, many, middle, {"operator": "project"}, _FAST, recast="body"),
         Entry(_TETHERED_ON_MAP, some, middle),
         *(Entry(TETHERED, some, count, recast="body") for count in counts),
