@@ -7,8 +7,8 @@ from tether.affine import AffineModel
 
 
 def test_it_adds_up_in_order() -> None:
-    model = AffineModel([[1.0, 2.0, -3.0], [0.0, -1.0, 0.5]], [10.0, 0.1])
-    np.testing.assert_array_equal(model(np.array([[1.0, 1.0]]), np.array([[2.0]])), [[7.0, 0.1]])
+    model = AffineModel([[1.0, 2.0, -3.0], [0.0, -1.0, 0.5]], [10.0, 0.5])
+    np.testing.assert_array_equal(model(np.array([[1.0, 1.0]]), np.array([[2.0]])), [[7.0, 0.5]])
     # 1e16 + 1 - 1e16 is 0 in this order, and would be 1 in another.
     cancelling = AffineModel([[1.0, 1.0, -1.0]], [0.0])
     assert cancelling(np.array([[1e16, 1.0]]), np.array([[1e16]])) == 0.0

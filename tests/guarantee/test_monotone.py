@@ -20,7 +20,7 @@ SMALL = {
     "decreasing": DECLARED,
     "memories": 20,
     "hidden": (8, 8),
-    "training": tether.TrainingConfig(steps=40, evaluate_every=20),
+    "training": tether.TrainingConfig(steps=300, evaluate_every=100, learning_rate=1e-2),
 }
 
 
