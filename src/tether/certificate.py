@@ -15,7 +15,7 @@ from torch import nn
 from tether.bounds import AffineBounds, Bounds, blend_rounding, output_rounding
 from tether.calibration import DISTRIBUTION, draw_in_domain, draws_allowed, draws_needed, exceedance, refuted
 from tether.cells import CellSampler
-from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.constrained import ConstrainedModel, LearnedModel, UnconstrainedModel
 from tether.data import Array, Probes, Transitions
 from tether.errors import CertificateError
 from tether.monotone import MonotoneCertificate, MonotoneModel, as_affine, certify_monotone
@@ -414,7 +414,7 @@ def _single_delta(model: ConstrainedModel) -> Array | None:
         return None
 
 
-def delta_quantiles(model: ConstrainedModel, inputs: Array) -> Array | None:
+def delta_quantiles(model: LearnedModel, inputs: Array) -> Array | None:
     """(2, P) median and 99 % quantile of delta over the inputs (N, D) in the domain; None if none is."""
     location = model.locate(inputs)
     delta = model.limits(inputs, location).delta[location.in_domain]

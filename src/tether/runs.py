@@ -18,7 +18,7 @@ from typing import Any
 
 from tether.atomic import write_json, write_text
 from tether.attack import attack
-from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify
+from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify, delta_quantiles
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Jitter, Probes, Schema, Transitions
 from tether.monotone import MonotoneCertificate, MonotoneModel
@@ -180,6 +180,7 @@ class RunFolder:
         units = {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
         results = {"study": study, "scale": None, "command": self.command, "versions": package_versions()}
         runs = {"units": units, "headings": {}, "sections": [], "runs": list(fitted.results)}
+        write_report([chapter_of(results | runs, self.path)], self.path / "report.html")
         # Last, as its presence says that the run is finished.
         write_json(self.path / "results.json", results | runs)
         shutil.rmtree(self.path / "checkpoints")
@@ -278,7 +279,7 @@ def _compare(
 
 @dataclass(frozen=True, eq=False)
 class MonotoneFit:
-    """A model that is monotone by construction, beside M and a network without a tether."""
+    """A model that is monotone by construction, and what M and networks without a tether are beside it."""
 
     model: MonotoneModel
     results: tuple[dict[str, Any], ...]
@@ -295,7 +296,7 @@ def fit_monotone(
     study: str,
     reporter: Reporter = silent,
 ) -> MonotoneFit:
-    """What ``tether fit --decreasing`` does; writes the files of a finished run, but no report.
+    """What ``tether fit --decreasing`` does; writes the files of a finished run, but no explorer of cells.
 
     Args:
         transitions: D.
@@ -310,10 +311,14 @@ def fit_monotone(
         folder.configure(config)
         problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
         tether = build_monotone_tether(problem, config, reporter=reporter)
-        bare = train_method(
-            problem, VANILLA, config, checkpoint=folder.checkpoint(VANILLA), reporter=reporter
-        )
-        folder.note(VANILLA.name, list(bare.history.evaluations))
+        results = [measure_trusted(problem, config.seed)]
+        increments = min(transitions.schema.advances) >= 0
+        for rival in [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]:
+            bare = train_method(
+                problem, rival, config, checkpoint=folder.checkpoint(rival), reporter=reporter
+            )
+            folder.note(rival.name, list(bare.history.evaluations))
+            results.append(measure(problem, bare))
         method = replace(MONOTONE, loss=config.training.loss)
         checkpoint = folder.checkpoint(method)
         run = train_monotone(problem, tether, config, method=method, checkpoint=checkpoint, reporter=reporter)
@@ -321,22 +326,23 @@ def fit_monotone(
         assert isinstance(run.model, MonotoneModel)
         run.model.record = record(problem, config, run, transitions)
         certificate = certify(run.model, problem.trusted, seed=config.seed + 1)
+    spread = delta_quantiles(run.model, problem.split.test.inputs)
+    assert spread is not None
     values = {
         "memories": len(tether.cells),
         "delta_certified": certificate.delta,
         "evidence_level": certificate.evidence,
+        "delta_D": {
+            name: {"median": float(spread[0, k]), "q99": float(spread[1, k])}
+            for k, name in enumerate(transitions.schema.outputs)
+        },
         "coverage_D": 1.0,
         "coverage_omega": 1.0,
         "attack_max_ratio": certificate.max_ratio,
         "attack_evaluations": certificate.points,
         "certificate": certificate.as_dict(),
     }
-    results = (
-        measure_trusted(problem, config.seed),
-        measure(problem, bare),
-        measure(problem, run) | values,
-    )
-    fitted = MonotoneFit(run.model, results, certificate)
+    fitted = MonotoneFit(run.model, (*results, measure(problem, run) | values), certificate)
     folder.finish_monotone(fitted, transitions.schema, study)
     return fitted
 

@@ -144,7 +144,7 @@ def fit(
             reporter=console_reporter(console),
         )
         show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
-        console.print(f"model: {folder.path / 'model.safetensors'}", highlight=False, soft_wrap=True)
+        console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
         return
     comparison = compare(
         transitions,
