@@ -720,3 +720,59 @@ def test_settings_survive_toml() -> None:
     expected = json.loads(json.dumps(values))
     del expected["target"]
     assert tomllib.loads(to_toml(values)) == expected
+
+
+@pytest.fixture
+def dosed(tmp_path: Path) -> list[str]:
+    """Arguments of a fit in which a dose must not raise the level."""
+    rng = np.random.default_rng(0)
+    rows, level = [], 1.0
+    for k in range(200):
+        dose, food = rng.uniform(0, 1, 2)
+        rows.append([k // 20, level, dose, food])
+        level = 0.9 * level - 0.5 * dose * (1 + 0.2 * np.tanh(level)) + 0.3 * food + 0.1
+    write_csv(tmp_path / "dosed.csv", ["run", "level", "dose", "food"], rows)
+    source = "import tether\nM = tether.AffineModel([[0.9, -0.5, 0.3]], [0.1])\n\n\ndef other(x, u):\n    return M(x, u)\n"
+    (tmp_path / "dosed.py").write_text(source)
+    columns = ["--states", "level", "--controls", "dose,food", "--episode", "run"]
+    return ["fit", "--data", tmp_path / "dosed.csv", *columns, *TINY, "--out", tmp_path / "out"]
+
+
+def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -> None:
+    out, trusted = tmp_path / "out", ["--trusted", f"{tmp_path / 'dosed.py'}:M"]
+    fitted = run(*dosed, *trusted, "--bounds", "affine", "--decreasing", "dose")
+    assert fitted.code == 0, fitted.err
+    assert "never raises it" in fitted.out and "Declared inputs: dose." in fitted.out
+    assert "Vanilla Δ" in fitted.out
+    assert {path.name for path in out.iterdir()} == RUN_FILES - {"explorer.json"}
+    assert json.loads((out / "certificate.json").read_text())["declared"] == ["dose"]
+    assert "monotone by construction, 6 memories" in run("info", out).out
+    certified = run("certify", out, *trusted, "--out", tmp_path / "again.json")
+    assert certified.code == 0 and "Evidence level: proved" in certified.out
+    assert run("attack", out, *trusted, "--evaluations", 1000).code == 0
+    predicted = run("predict", out, "--data", tmp_path / "dosed.csv", "--out", tmp_path / "predicted.csv")
+    assert predicted.code == 0 and "0 outside the domain" in predicted.out
+    assert run("report", out, "--out", tmp_path / "again.html").code == 0
+    refused = run("verify", out, *trusted)
+    assert refused.code == 2 and "this one is monotone by construction" in refused.err.replace("\n", " ")
+    other = run("certify", out, "--trusted", f"{tmp_path / 'dosed.py'}:other")
+    assert other.code == 1 and "must be the `tether.AffineModel`" in other.err
+
+
+def test_decreasing_refused(run: Command, dosed: list[str], tmp_path: Path) -> None:
+    spec = f"{tmp_path / 'dosed.py'}"
+    for arguments, message in (
+        (["--trusted", f"{spec}:M", "--decreasing", "dose"], "must come with bounds 'affine'"),
+        (
+            ["--trusted", f"{spec}:M", "--bounds", "affine", "--decreasing", "food"],
+            "weights in M are at most 0",
+        ),
+        (["--trusted", f"{spec}:M", "--bounds", "affine", "--decreasing", "drug"], "must name inputs"),
+        (
+            ["--trusted", f"{spec}:other", "--bounds", "affine", "--decreasing", "dose"],
+            "affine trusted model",
+        ),
+    ):
+        refused = run(*dosed, *arguments)
+        assert refused.code == 2 and message in refused.err.replace("\n", " "), refused.err
+        assert not (tmp_path / "out").exists()

@@ -9,12 +9,14 @@ from importlib.metadata import version
 
 from tether.adapters.callables import load_trusted
 from tether.adapters.files import read_probes, read_transitions
+from tether.affine import AffineModel
 from tether.attack import Attack, attack
 from tether.certificate import Certificate, certify
 from tether.constrained import ConstrainedModel, Prediction, mlp
 from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
 from tether.errors import CertificateError, StorageError, TrustedModelError
 from tether.memories import GrowingNeuralGas, Memories, fit_memories
+from tether.monotone import MonotoneCertificate, MonotoneModel
 from tether.pipeline import FitConfig, fit
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
@@ -28,6 +30,7 @@ from tether.verification import Verification, verify
 __version__ = version("tether")
 
 __all__ = [
+    "AffineModel",
     "Attack",
     "Certificate",
     "CertificateError",
@@ -37,6 +40,8 @@ __all__ = [
     "GrowingNeuralGas",
     "Jitter",
     "Memories",
+    "MonotoneCertificate",
+    "MonotoneModel",
     "Prediction",
     "Probes",
     "SamplingConfig",

@@ -22,9 +22,11 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from torch import nn
 
+from tether.affine import AffineModel
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel
 from tether.data import Array
+from tether.monotone import MonotoneModel, as_affine, search
 from tether.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted
 
@@ -74,7 +76,7 @@ class _Find:
 
 
 def attack(
-    model: ConstrainedModel,
+    model: ConstrainedModel | MonotoneModel,
     trusted: TrustedModel | Function,
     *,
     evaluations: int = 200_000,
@@ -85,7 +87,8 @@ def attack(
     """Searches for a counter-example to the model's certificate.
 
     A third of the budget goes to points inside every cell, a third to rims and corners of the coverage
-    regions and faces between cells, a third to climbing from the worst points found.
+    regions and faces between cells, a third to climbing from the worst points found. Of a monotone model, all
+    goes to points near the memories and far from them, and only its distance to M is attacked.
 
     Args:
         model: the model; its weights do not matter.
@@ -98,6 +101,12 @@ def attack(
     """
     if evaluations < 1:
         raise ValueError(f"`evaluations` must be at least 1; got {evaluations}.")
+    if isinstance(model, MonotoneModel):
+        return _attack_monotone(model, as_affine(trusted), evaluations, seed, progress)
+    if not isinstance(model, ConstrainedModel):
+        raise TypeError(
+            f"`model` must be constrained; got {type(model).__name__}, which has no certificate to attack."
+        )
     trusted = as_trusted(trusted)
     # Without the network, which need not travel.
     bare = ConstrainedModel(nn.Identity(), model.frame, model.cells, model.bounds)
@@ -112,6 +121,16 @@ def attack(
         if progress is not None:
             progress(min(sum(part.tried for part in found), evaluations), evaluations)
     return _result(search, found)
+
+
+def _attack_monotone(
+    model: MonotoneModel, trusted: AffineModel, evaluations: int, seed: int, progress: Report | None
+) -> Attack:
+    rng = np.random.default_rng([seed, 0xA77])
+    found = search(model, trusted, points=evaluations, rng=rng, progress=progress)
+    named = dict(zip(model.schema.inputs, found.inputs.tolist(), strict=True))
+    output = model.schema.outputs[found.output]
+    return Attack(found.ratio, evaluations, output, found.distance, found.delta, named)
 
 
 _Task = tuple[int, SeedSequence, int]

@@ -6,7 +6,7 @@ Nothing here looks at how the network was trained: the claim holds for any weigh
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ from torch import nn
 from tether.bounds import AffineBounds, Bounds, blend_rounding, output_rounding
 from tether.calibration import DISTRIBUTION, draw_in_domain, draws_allowed, draws_needed, exceedance, refuted
 from tether.cells import CellSampler
-from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.constrained import ConstrainedModel, LearnedModel, UnconstrainedModel
 from tether.data import Array, Probes, Transitions
 from tether.errors import CertificateError
+from tether.monotone import MonotoneCertificate, MonotoneModel, as_affine, certify_monotone
 from tether.ranges import lipschitz_range, proved_range
 from tether.remainders import expand
 from tether.single import single_delta
@@ -161,6 +162,7 @@ class ApproximationCost:
     tether_miss_share: float
 
 
+@overload
 def certify(
     model: ConstrainedModel,
     trusted: TrustedModel | Any,
@@ -169,20 +171,46 @@ def certify(
     probes: Probes | None = None,
     points_per_cell: int = 16,
     seed: int = 1,
-) -> Certificate:
+) -> Certificate: ...
+
+
+@overload
+def certify(
+    model: MonotoneModel,
+    trusted: TrustedModel | Any,
+    *,
+    transitions: Transitions | None = None,
+    probes: Probes | None = None,
+    points_per_cell: int = 16,
+    seed: int = 1,
+) -> MonotoneCertificate: ...
+
+
+def certify(
+    model: ConstrainedModel | MonotoneModel,
+    trusted: TrustedModel | Any,
+    *,
+    transitions: Transitions | None = None,
+    probes: Probes | None = None,
+    points_per_cell: int = 16,
+    seed: int = 1,
+) -> Certificate | MonotoneCertificate:
     """States what is guaranteed about `model`, after checking it against M at fresh points.
 
     Args:
         model: the model; its weights do not matter.
         trusted: M.
-        transitions: held-out D, to measure coverage on.
-        probes: held-out Ω, to measure coverage on.
+        transitions: held-out D, to measure coverage on; a monotone model's is always 100 %.
+        probes: held-out Ω, likewise.
         points_per_cell: fresh points drawn inside each cell.
         seed: of the draw; must differ from the one the bounds were built with.
 
     Raises:
         CertificateError: where a fresh point contradicts a claim that is more than an estimate.
     """
+    if isinstance(model, MonotoneModel):
+        points = points_per_cell * len(model.tether.cells)
+        return certify_monotone(model, as_affine(trusted), points=points, seed=seed)
     if not isinstance(model, ConstrainedModel):
         raise CertificateError(
             "`model` must be a constrained model; an unconstrained one has no certificate."
@@ -386,7 +414,7 @@ def _single_delta(model: ConstrainedModel) -> Array | None:
         return None
 
 
-def delta_quantiles(model: ConstrainedModel, inputs: Array) -> Array | None:
+def delta_quantiles(model: LearnedModel, inputs: Array) -> Array | None:
     """(2, P) median and 99 % quantile of delta over the inputs (N, D) in the domain; None if none is."""
     location = model.locate(inputs)
     delta = model.limits(inputs, location).delta[location.in_domain]

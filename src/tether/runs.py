@@ -18,11 +18,13 @@ from typing import Any
 
 from tether.atomic import write_json, write_text
 from tether.attack import attack
-from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify
+from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify, delta_quantiles
 from tether.constrained import ConstrainedModel, UnconstrainedModel
-from tether.data import Jitter, Probes, Transitions
+from tether.data import Jitter, Probes, Schema, Transitions
+from tether.monotone import MonotoneCertificate, MonotoneModel
 from tether.pipeline import (
     CONSTRAINED,
+    MONOTONE,
     TETHERED,
     VANILLA,
     VANILLA_INCREMENT,
@@ -32,6 +34,7 @@ from tether.pipeline import (
     Tether,
     TetherKind,
     TrainedRun,
+    build_monotone_tether,
     build_tether,
     build_tether_within,
     measure,
@@ -39,6 +42,7 @@ from tether.pipeline import (
     prepare,
     record,
     train_method,
+    train_monotone,
 )
 from tether.progress import Reporter, silent
 from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
@@ -169,6 +173,19 @@ class RunFolder:
         (self.path / "command.txt").unlink()
         return self.path / "report.html"
 
+    def finish_monotone(self, fitted: MonotoneFit, schema: Schema, study: str) -> None:
+        """Writes what a finished run of a monotone model holds."""
+        save(fitted.model, self.path / "model.safetensors")
+        write_json(self.path / "certificate.json", fitted.certificate.as_dict())
+        units = {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
+        results = {"study": study, "scale": None, "command": self.command, "versions": package_versions()}
+        runs = {"units": units, "headings": {}, "sections": [], "runs": list(fitted.results)}
+        write_report([chapter_of(results | runs, self.path)], self.path / "report.html")
+        # Last, as its presence says that the run is finished.
+        write_json(self.path / "results.json", results | runs)
+        shutil.rmtree(self.path / "checkpoints")
+        (self.path / "command.txt").unlink()
+
     def _explore(self, comparison: Comparison) -> None:
         """Writes ``explorer.json``, for which M and the network are needed."""
         problem = comparison.problem
@@ -258,6 +275,76 @@ def _compare(
     )
     cost = approximation_cost(model, bare, test)
     return Comparison(problem, config, tuple(runs), tuple(results), certificate, cost)
+
+
+@dataclass(frozen=True, eq=False)
+class MonotoneFit:
+    """A model that is monotone by construction, and what M and networks without a tether are beside it."""
+
+    model: MonotoneModel
+    results: tuple[dict[str, Any], ...]
+    certificate: MonotoneCertificate
+
+
+def fit_monotone(
+    transitions: Transitions,
+    *,
+    trusted: TrustedModel | Function,
+    probes: Probes | Jitter,
+    config: FitConfig,
+    folder: RunFolder,
+    study: str,
+    reporter: Reporter = silent,
+) -> MonotoneFit:
+    """What ``tether fit --decreasing`` does; writes the files of a finished run, but no explorer of cells.
+
+    Args:
+        transitions: D.
+        trusted: M, affine.
+        probes: Ω.
+        config: settings, with `decreasing`.
+        folder: where everything goes.
+        study: what the results are called.
+        reporter: opens progress displays.
+    """
+    with folder.cleared_on_failure():
+        folder.configure(config)
+        problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+        tether = build_monotone_tether(problem, config, reporter=reporter)
+        results = [measure_trusted(problem, config.seed)]
+        increments = min(transitions.schema.advances) >= 0
+        for rival in [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]:
+            bare = train_method(
+                problem, rival, config, checkpoint=folder.checkpoint(rival), reporter=reporter
+            )
+            folder.note(rival.name, list(bare.history.evaluations))
+            results.append(measure(problem, bare))
+        method = replace(MONOTONE, loss=config.training.loss)
+        checkpoint = folder.checkpoint(method)
+        run = train_monotone(problem, tether, config, method=method, checkpoint=checkpoint, reporter=reporter)
+        folder.note(method.name, list(run.history.evaluations))
+        assert isinstance(run.model, MonotoneModel)
+        run.model.record = record(problem, config, run, transitions)
+        certificate = certify(run.model, problem.trusted, seed=config.seed + 1)
+    spread = delta_quantiles(run.model, problem.split.test.inputs)
+    assert spread is not None
+    values = {
+        "memories": len(tether.cells),
+        "delta_certified": certificate.delta,
+        "evidence_level": certificate.evidence,
+        "delta_D": {
+            name: {"median": float(spread[0, k]), "q99": float(spread[1, k])}
+            for k, name in enumerate(transitions.schema.outputs)
+        },
+        "coverage_D": 1.0,
+        "coverage_omega": 1.0,
+        "attack_max_ratio": certificate.max_ratio,
+        "attack_evaluations": certificate.points,
+        "certificate": certificate.as_dict(),
+    }
+    fitted = MonotoneFit(run.model, (*results, measure(problem, run) | values), certificate)
+    folder.finish_monotone(fitted, transitions.schema, study)
+    return fitted
 
 
 def last_constrained(runs: Sequence[TrainedRun]) -> ConstrainedModel:

@@ -82,6 +82,11 @@ def single_precision(model: ConstrainedModel) -> SinglePrecisionModel:
         ValueError: where float32 is too coarse for the model: a coverage radius is lost to rounding, no
             float32 number lies in the domain box, or a coefficient is too large.
     """
+    if not isinstance(model, ConstrainedModel):
+        raise TypeError(
+            f"`model` must be a ConstrainedModel; got {type(model).__name__}, which cannot be executed in "
+            "float32 with a guarantee. Use it in float64."
+        )
     return SinglePrecisionModel(model)
 
 

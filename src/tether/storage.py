@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tether.affine import AffineModel
 from tether.atomic import read_tensors, write_tensors
 from tether.bounds import AffineBounds, Bounds, IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, DirectModel, Frame, LearnedModel, UnconstrainedModel, mlp
 from tether.data import Scaling, Schema
 from tether.errors import StorageError, TrustedModelError
+from tether.monotone import MonotoneModel, MonotoneNetwork, MonotoneTether
 from tether.remainders import Expansion, Remainder
 from tether.trusted import Function, TrustedModel, as_trusted
 
@@ -62,6 +64,9 @@ def save(model: LearnedModel, path: str | Path) -> None:
     elif isinstance(model, DirectModel):
         arrays |= _direct_arrays(model)
         metadata["kind"] = "direct"
+    elif isinstance(model, MonotoneModel):
+        arrays |= _monotone_arrays(model.tether)
+        metadata["kind"] = "monotone"
     elif not isinstance(model, UnconstrainedModel):
         # Its limits would be lost, and what is read back would not be tethered.
         raise TypeError(
@@ -148,6 +153,9 @@ def network_spec(network: nn.Module) -> dict[str, Any]:
                 "widths": widths,
                 "dtype": str(layers[0].weight.dtype).removeprefix("torch."),
             }
+    if isinstance(network, MonotoneNetwork):
+        dtype = str(network.slopes.dtype).removeprefix("torch.")
+        return {"kind": "monotone", **network.widths, "dtype": dtype}
     return {"kind": "custom", "type": type(network).__qualname__}
 
 
@@ -161,6 +169,17 @@ def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
         return arrays | {f"bounds.{name}": getattr(remainder, name) for name in _REMAINDER_ARRAYS}
     arrays |= {f"bounds.{name}": getattr(bounds, name) for name in _INTERVAL_ARRAYS}
     return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
+
+
+def _monotone_arrays(tether: MonotoneTether) -> dict[str, np.ndarray]:
+    """Cells, half-width, and M itself, which is affine and travels with the model."""
+    return {f"cells.{name}": getattr(tether.cells, name) for name in _CELL_ARRAYS} | {
+        "monotone.declared": tether.declared,
+        "monotone.half_width": tether.half_width,
+        "monotone.pinned": tether.pinned,
+        "monotone.weights": tether.trusted.weights.copy(),
+        "monotone.intercept": tether.trusted.intercept.copy(),
+    }
 
 
 def _direct_arrays(model: DirectModel) -> dict[str, np.ndarray]:
@@ -265,6 +284,15 @@ def _build(
     elif metadata["kind"] == "direct":
         assert trusted is not None
         model = DirectModel(network, frame, trusted, array("direct.half_width"))
+    elif metadata["kind"] not in ("monotone", "interval", "affine"):
+        raise ValueError(f"its kind is {metadata['kind']!r}, which this Tether does not know")
+    elif metadata["kind"] == "monotone":
+        cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
+        affine = AffineModel(array("monotone.weights"), array("monotone.intercept"))
+        own = (array(f"monotone.{name}") for name in ("declared", "half_width", "pinned"))
+        declared, half_width, pinned = own
+        tether = MonotoneTether(affine, len(schema.states), declared, cells, half_width, pinned)
+        model = MonotoneModel(network, frame, tether)  # type: ignore[arg-type]
     else:
         cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
         bounds = _bounds(metadata, {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()})
@@ -287,7 +315,10 @@ def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bounds:
 
 def _network(tensors: dict[str, Tensor], spec: dict[str, Any], network: nn.Module | None) -> nn.Module:
     weights = {n.removeprefix("network."): v for n, v in tensors.items() if n.startswith("network.")}
-    if network is None:
+    if network is None and spec["kind"] == "monotone":
+        names = ("inputs", "outputs", "decreasing", "hidden", "monotone_hidden")
+        network = MonotoneNetwork(**{name: spec[name] for name in names}).to(getattr(torch, spec["dtype"]))
+    elif network is None:
         if spec["kind"] != "mlp":
             raise ValueError(f"its network is a {spec['type']} of yours: pass `network=`")
         inputs, *hidden, outputs = spec["widths"]

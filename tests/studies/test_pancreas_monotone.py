@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from tether.affine import AffineModel
 from tether.errors import CertificateError
-from tether.monotone import MonotoneNetwork, ordered_linear
-from tether.pipeline import FitConfig, prepare
-from tether.studies.pancreas.armax import Armax, fit_armax
-from tether.studies.pancreas.data import HELD_OUT, low_glucose_probes, simulate_data
-from tether.studies.pancreas.monotone import (
-    MonotoneTether,
-    build_monotone_tether,
-    certify_monotone,
-    monotone_model,
-    train_monotone,
-)
+from tether.monotone import MonotoneNetwork, certify_monotone
+from tether.monotone.network import ordered_linear
+from tether.pipeline import FitConfig, build_monotone_tether, monotone_model, prepare, train_monotone
+from tether.studies.pancreas.armax import fit_armax
+from tether.studies.pancreas.data import HELD_OUT, glucose_schema, low_glucose_probes, simulate_data
 from tether.studies.pancreas.monotonicity import attack_monotonicity
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
@@ -38,6 +33,8 @@ def config() -> FitConfig:
     return FitConfig(
         memories=100,
         target="next_state",
+        bounds="affine",
+        decreasing=tuple(name for name in glucose_schema().inputs if name.startswith("insulin")),
         hidden=(20, 20, 20),
         validation=HELD_OUT,
         test=HELD_OUT,
@@ -48,9 +45,9 @@ def config() -> FitConfig:
 @pytest.fixture(scope="module")
 def study(config):
     data = simulate_data("smoke")
-    model = fit_armax(data.split(validation=HELD_OUT, test=HELD_OUT).train).model
+    model = fit_armax(data.split(validation=HELD_OUT, test=HELD_OUT).train).model.affine
     problem = prepare(data, trusted=TrustedModel(model), probes=low_glucose_probes("smoke"), config=config)
-    return problem, build_monotone_tether(problem, model, config)
+    return problem, build_monotone_tether(problem, config)
 
 
 def attacked(model, problem, pairs: int = 40_000):
@@ -167,19 +164,20 @@ def test_mistakes_are_named(study) -> None:
     with pytest.raises(ValueError, match="`hidden` and `monotone_hidden` must list as many"):
         MonotoneNetwork(3, 1, decreasing=[0], hidden=(4, 4), monotone_hidden=(4,))
     _, tether = study
-    rising = Armax(np.ones(31), 0.0, 30)
+    rising = AffineModel(np.ones((1, 31)), [0.0])
     with pytest.raises(ValueError, match="`trusted` must have weights of at most 0"):
-        MonotoneTether(rising, tether.declared, tether.seen, tether.cells, tether.half_width, tether.pinned)
-    with pytest.raises(ValueError, match="`seen` must leave out the declared inputs"):
-        replace(tether, seen=np.arange(31))
+        replace(tether, trusted=rising)
+    with pytest.raises(ValueError, match="`cells` and `pinned` must have a column for each of the 21 inputs"):
+        replace(tether, declared=tether.declared[1:])
+    with pytest.raises(ValueError, match="`declared` must be some of 31 inputs in ascending order"):
+        replace(tether, declared=tether.declared[::-1])
     with pytest.raises(ValueError, match="`half_width` must be finite and at least 0"):
         replace(tether, half_width=-tether.half_width - 1)
 
 
 def test_cells_that_hold_probes_follow_m(study, config) -> None:
     problem, _ = study
-    trusted = problem.trusted.function
-    tether = build_monotone_tether(problem, trusted, replace(config, follow="cells"))
+    tether = build_monotone_tether(problem, replace(config, follow="cells"))
     model = monotone_model(problem, tether, config)
     with torch.no_grad():
         for parameter in model.network.parameters():
@@ -195,13 +193,13 @@ def test_certificate_states_what_holds_and_checks_its_premises(study, config) ->
     model = monotone_model(problem, tether, config)
     model.network.eval()
     inputs, trusted = problem.split.test.inputs, tether.trusted
-    certificate = certify_monotone(model, trusted, inputs, points=5000, seed=1)
+    certificate = certify_monotone(model, trusted, inputs=inputs, points=5000, seed=1)
     assert certificate.certified and certificate.evidence == "proved" and certificate.max_ratio <= 1
     assert certificate.declared[0] == "insulin_9" and len(certificate.declared) == 11
     assert certificate.delta["glucose"]["max"] >= tether.half_width.max()
-    other = replace(trusted, intercept=trusted.intercept + 1e-12)
+    other = AffineModel(trusted.weights, trusted.intercept + 1e-12)
     with pytest.raises(CertificateError, match="`trusted` must be the model the tether was built with"):
-        certify_monotone(model, other, inputs, points=10, seed=1)
-    model.network.train()
+        certify_monotone(model, other, points=10, seed=1)
+    model.network = MonotoneNetwork(31, 1, decreasing=[0], hidden=(4,))
     with pytest.raises(CertificateError, match="the network must be monotone in the declared inputs"):
-        certify_monotone(model, trusted, inputs, points=10, seed=1)
+        certify_monotone(model, trusted, points=10, seed=1)

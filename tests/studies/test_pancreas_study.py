@@ -12,9 +12,10 @@ import pytest
 from tether.studies.pancreas.claims import pancreas_claims
 from tether.studies.pancreas.study import STUDY
 from tether.studies.registry import find_study
-from tether.studies.runner import Plan, open_folder, outcome_of, run_all, tasks_of
+from tether.studies.runner import outcome_of, run_all
 from tether.studies.study import Entry, Outcome
 from tether.studies.summary import study_command, write_summary
+from tether.studies.tasks import Plan, open_folder, tasks_of
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,12 @@ import pytest
 
 import tether
 from tether.pipeline import FitConfig, measure_losses, measure_trusted, prepare
+from tether.report.seeds import grouped
 from tether.studies.registry import find_study
-from tether.studies.runner import Plan, open_folder, outcome_of, run_all, tasks_of
+from tether.studies.runner import outcome_of, run_all
 from tether.studies.study import StudyData
-from tether.studies.summary import claim_lines, grouped, study_command, write_summary
+from tether.studies.summary import claim_lines, study_command, write_summary
+from tether.studies.tasks import Plan, open_folder, tasks_of
 from tether.studies.vehicle.data import (
     DOMAINS,
     TEST_SHARE,

@@ -12,6 +12,7 @@ from tether.adapters.callables import load_trusted
 from tether.atomic import write_json, write_text
 from tether.attack import attack
 from tether.certificate import Certificate, certify
+from tether.cli.results import show_monotone
 from tether.cli.terminal import (
     ModelPath,
     TrustedSpec,
@@ -22,6 +23,7 @@ from tether.cli.terminal import (
     writing,
 )
 from tether.constrained import LearnedModel
+from tether.monotone import MonotoneModel
 from tether.progress import console_reporter
 from tether.report.tables import certificate_lines, delta_grid, ratio, rich_table
 from tether.runs import certificate_page
@@ -43,6 +45,9 @@ def certify_command(
         if path.exists():
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
     learned = constrained_model(model, "tether to certify")
+    if isinstance(learned, MonotoneModel):
+        _certify_monotone(learned, trusted, out)
+        return
     certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
@@ -55,6 +60,16 @@ def certify_command(
     if not certificate.certified:
         console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
+
+
+def _certify_monotone(learned: MonotoneModel, trusted: str, out: Path | None) -> None:
+    """No page beside it: the certificate has no domain or cells to show."""
+    certificate = certify(learned, load_trusted(trusted))
+    show_monotone(certificate, learned.schema)
+    if out is not None:
+        with writing(out):
+            write_json(out, certificate.as_dict())
+        console.print(f"certificate: {out}", highlight=False)
 
 
 def verify_command(
@@ -95,13 +110,14 @@ def attack_command(
             learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
         )
     unit = learned.schema.unit(found.output)
+    evidence = "proved" if isinstance(learned, MonotoneModel) else learned.bounds.evidence
     console.print(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
         f"reach is {found.distance:.6g} {unit} in '{found.output}', {ratio(found.max_ratio)} of the "
-        f"{found.delta:.6g} {unit} claimed there (evidence level {learned.bounds.evidence}).",
+        f"{found.delta:.6g} {unit} claimed there (evidence level {evidence}).",
         highlight=False,
     )
-    if found.broken and learned.bounds.evidence == "statistical":
+    if found.broken and evidence == "statistical":
         console.print("The claim is about a share of random inputs, so that this one does not refute it.")
     elif found.broken:
         place = ", ".join(f"{name}={value!r}" for name, value in found.inputs.items())

@@ -17,14 +17,15 @@ from tether.adapters.files import read_probes, read_transitions
 from tether.atomic import write_text
 from tether.certificate import output_deltas
 from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
-from tether.cli.results import show_comparison
+from tether.cli.results import show_comparison, show_monotone
 from tether.cli.terminal import ModelPath, TrustedSpec, command_line, console, model_file, with_unit, writing
 from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
+from tether.monotone import MonotoneModel
 from tether.pipeline import FitConfig, resolve_target
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
 from tether.report.tables import delta_grid, rich_table
-from tether.runs import RunFolder, compare, fit_methods
+from tether.runs import RunFolder, compare, fit_methods, fit_monotone
 from tether.storage import load, peek
 from tether.training import TrainingConfig
 
@@ -65,6 +66,12 @@ def fit(
     smooth: Annotated[
         bool, typer.Option(help="Affine bounds: blend neighbouring cells, so that predictions do not jump.")
     ] = False,
+    decreasing: Annotated[
+        str,
+        typer.Option(
+            help="Inputs in which no prediction may rise, comma separated; affine bounds, M an AffineModel."
+        ),
+    ] = "",
     target: Annotated[
         Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
     ] = "auto",
@@ -109,6 +116,7 @@ def fit(
         evidence=None if evidence == "auto" else evidence,
         operator=operator,
         smooth=smooth,
+        decreasing=tuple(names(decreasing)),
         sampling=SamplingConfig(epsilon=epsilon, beta=beta),
         hidden=tuple(integers("hidden", hidden)),
         domain=box("domain", domain) or None,
@@ -125,6 +133,19 @@ def fit(
     omega = probes_asked(probes, probe_count, transitions, seed)
     increments = resolve_target(config.target, transitions) == "increment"
     folder = RunFolder.create(out, command_line(), resume=resume)
+    if config.decreasing:
+        monotone = fit_monotone(
+            transitions,
+            trusted=model,
+            probes=omega,
+            config=config,
+            folder=folder,
+            study=f"fit of {data.name}",
+            reporter=console_reporter(console),
+        )
+        show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
+        console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
+        return
     comparison = compare(
         transitions,
         trusted=model if jobs is None else replace(model, jobs=jobs),
@@ -197,6 +218,17 @@ def info(model: ModelPath) -> None:
             "half-width": ", ".join(
                 f"{with_unit(learned, name)} {width:.4g}"
                 for name, width in zip(schema.outputs, learned.half_width, strict=True)
+            ),
+        }
+    elif isinstance(learned, MonotoneModel):
+        width = learned.tether.half_width.max(axis=0)
+        rows |= {
+            "tether": f"monotone by construction, {len(learned.tether.cells)} memories, {learned.operator}",
+            "never rises in": ", ".join(learned.decreasing),
+            "evidence": "proved",
+            "half-width": ", ".join(
+                f"{with_unit(learned, name)} {most:.4g} at most"
+                for name, most in zip(schema.outputs, width, strict=True)
             ),
         }
     named = {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tether.cli.terminal import console
-from tether.report.tables import certificate_lines, delta_grid, results_grid, rich_table
+from tether.data import Schema
+from tether.monotone import MonotoneCertificate
+from tether.report.tables import Grid, certificate_lines, delta_grid, number, ratio, results_grid, rich_table
 from tether.runs import Comparison, study_columns, verdict
 
 
@@ -20,3 +24,28 @@ def show_comparison(comparison: Comparison, report: Path) -> None:
     console.print()
     console.print(verdict(comparison), style="bold", highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def show_monotone(
+    certificate: MonotoneCertificate, schema: Schema, *, results: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Table and certificate of a model that is monotone by construction."""
+    if results:
+        console.print()
+        console.print(rich_table(results_grid(results, {})))
+    rows = tuple(
+        (name, schema.unit(name) or "-", number(delta["max"]), number(delta["median"]))
+        for name, delta in certificate.delta.items()
+    )
+    header = ("output", "unit", "delta, worst cell", "median cell")
+    console.print()
+    console.print(rich_table(Grid("Distance to the trusted model, evidence level proved", header, rows)))
+    lines = [
+        f"Evidence level: {certificate.evidence}. {certificate.claim}",
+        f"Declared inputs: {', '.join(certificate.declared)}.",
+        f"Fresh check: {certificate.points} new points came to at most {ratio(certificate.max_ratio)} of "
+        "delta.",
+        *(f"Assumes: {line}" for line in certificate.assumptions),
+    ]
+    for line in lines:
+        console.print(line, highlight=False)

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from tether.constrained import ConstrainedModel, DirectModel, LearnedModel
+from tether.monotone import MonotoneModel
 from tether.storage import peek
 
 # Wide where nobody watches: a table in a log should not wrap.
@@ -48,15 +49,15 @@ def model_file(path: Path) -> Path:
     return path / "model.safetensors"
 
 
-def constrained_model(path: Path, missing: str) -> ConstrainedModel:
-    """The model, which must have cells."""
+def constrained_model(path: Path, missing: str) -> ConstrainedModel | MonotoneModel:
+    """The model, which must have cells; monotone by construction or not."""
     learned = peek(model_file(path))
     if isinstance(learned, DirectModel):
         raise ValueError(
             f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
             "model by construction: see `tether info`."
         )
-    if not isinstance(learned, ConstrainedModel):
+    if not isinstance(learned, ConstrainedModel | MonotoneModel):
         raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
     return learned
 

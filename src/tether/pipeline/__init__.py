@@ -4,7 +4,13 @@
 ``train_method`` -> model and history -> ``measure`` -> one run of ``results.json``.
 """
 
-from tether.pipeline.config import FitConfig, TetherKind, resolve_evidence, resolve_target
+from tether.pipeline.config import (
+    FitConfig,
+    TetherKind,
+    resolve_decreasing,
+    resolve_evidence,
+    resolve_target,
+)
 from tether.pipeline.fitting import fit, record
 from tether.pipeline.growing import build_tether_within
 from tether.pipeline.measures import measure, measure_losses, measure_trusted
@@ -21,6 +27,7 @@ from tether.pipeline.methods import (
     TrainedRun,
     train_method,
 )
+from tether.pipeline.monotone import MONOTONE, build_monotone_tether, monotone_model, train_monotone
 from tether.pipeline.problem import Part, Problem, prepare
 from tether.pipeline.tethers import Partition, Tether, build_cells_for, build_tether, pinned_inputs
 
@@ -29,6 +36,7 @@ __all__ = [
     "CONSTRAINED",
     "DIRECT",
     "HARDNET",
+    "MONOTONE",
     "RESIDUAL",
     "TETHERED",
     "VANILLA",
@@ -42,16 +50,20 @@ __all__ = [
     "TetherKind",
     "TrainedRun",
     "build_cells_for",
+    "build_monotone_tether",
     "build_tether",
     "build_tether_within",
     "fit",
     "measure",
     "measure_losses",
     "measure_trusted",
+    "monotone_model",
     "pinned_inputs",
     "prepare",
     "record",
+    "resolve_decreasing",
     "resolve_evidence",
     "resolve_target",
     "train_method",
+    "train_monotone",
 ]

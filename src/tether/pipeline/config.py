@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from tether.affine import AffineModel
 from tether.constrained import (
     Operator,
 )
@@ -43,6 +44,8 @@ class FitConfig:
         evidence: how delta is known; `lipschitz` needs constants in the trusted model, `proved` an M
             written with NumPy functions, `statistical` only draws from it. By default `lipschitz` where M
             has constants, else `sampled`.
+        decreasing: inputs in which no prediction may rise, exactly; needs affine bounds and an M that is a
+            :class:`tether.AffineModel` with weights of at most 0 for them. See `docs/guarantees.md`.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
             `sigmoid` on everything measured so far. `project` is HardNet's, for comparison.
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
@@ -70,6 +73,7 @@ class FitConfig:
     noise: Mapping[str, float] | None = None
     target: Target | None = None
     evidence: Evidence | None = None
+    decreasing: tuple[str, ...] = ()
     operator: Operator = "clip"
     smooth: bool = False
     follow: Literal["agreed", "cells"] = "agreed"
@@ -104,9 +108,30 @@ class FitConfig:
             raise ValueError(
                 "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
+        self._check_decreasing()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
+
+    def _check_decreasing(self) -> None:
+        """Settings that mean nothing, or something else, to a tether that is monotone by construction."""
+        if not self.decreasing:
+            return
+        if isinstance(self.decreasing, str):
+            raise TypeError(f"`decreasing` must be a tuple of names; got the text {self.decreasing!r}.")
+        if self.bounds != "affine":
+            raise ValueError(
+                "`decreasing` must come with bounds 'affine'; got 'interval', whose bounds are steps."
+            )
+        allowed = {
+            "delta": (None,), "smooth": (False,), "operator": ("clip",), "target": (None, "next_state"),
+            "evidence": (None, "proved"), "metric": (None, "data"), "noise": (None,), "domain": (None,),
+        }  # fmt: skip
+        for name, values in allowed.items():
+            given = getattr(self, name)
+            if given not in values:
+                wanted = " or ".join(repr(value) for value in values)
+                raise ValueError(f"`{name}` must be {wanted} with `decreasing`; got {given!r}. Leave it out.")
 
 
 _CHOICES = {
@@ -138,6 +163,41 @@ def resolve_inputs(option: str, values: Mapping[str, float] | None, schema: Sche
             f"`{option}` must be from {least:g} to {most:g}; got {given[bad[0]]} for '{bad[0]}'."
         )
     return np.array([given.get(name, default) for name in schema.inputs], dtype=np.float64)
+
+
+def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: TrustedModel) -> AffineModel:
+    """M as an affine model, after checking that nothing need rise in the inputs declared."""
+    unknown = sorted(set(decreasing) - set(schema.inputs))
+    if unknown:
+        raise ValueError(
+            f"`decreasing` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}."
+        )
+    if schema.angles:
+        raise ValueError(
+            f"`decreasing` must come with columns that do not wrap; got angles {', '.join(schema.angles)}."
+        )
+    if set(decreasing) == set(schema.inputs):
+        raise ValueError("`decreasing` must leave some inputs, for cells to be over; got all of them.")
+    model = trusted.function
+    if not isinstance(model, AffineModel):
+        raise TypeError(
+            f"`decreasing` must come with an affine trusted model; got {trusted.name}. Pass "
+            "`tether.AffineModel(weights, intercept)`."
+        )
+    shape = (len(schema.outputs), len(schema.inputs))
+    if model.weights.shape != shape:
+        raise ValueError(
+            f"`trusted` must have weights of shape (outputs, inputs) = {shape}; got {model.weights.shape}."
+        )
+    for name in decreasing:
+        weights = model.weights[:, schema.inputs.index(name)]
+        if (weights > 0).any():
+            output = int(np.argmax(weights))
+            raise ValueError(
+                f"`decreasing` must name inputs whose weights in M are at most 0; got {weights[output]:.6g} "
+                f"for '{name}' in output '{schema.outputs[output]}'. Leave it out, or refit M with that sign."
+            )
+    return model
 
 
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:

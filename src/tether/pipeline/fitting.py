@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import nn
 
-from tether.constrained import (
-    ConstrainedModel,
-)
+from tether.constrained import ConstrainedModel
 from tether.data import Jitter, Probes, Transitions
+from tether.monotone import MonotoneModel
 from tether.pipeline.config import FitConfig
 from tether.pipeline.growing import build_tether_within
 from tether.pipeline.methods import CONSTRAINED, TETHERED, TrainedRun, train_method
+from tether.pipeline.monotone import MONOTONE, build_monotone_tether, train_monotone
 from tether.pipeline.problem import Problem, prepare
 from tether.progress import Reporter, silent
 from tether.training import TrainingConfig
@@ -29,7 +29,7 @@ def fit(
     reporter: Reporter = silent,
     config: FitConfig | None = None,
     **settings: Any,
-) -> ConstrainedModel:
+) -> ConstrainedModel | MonotoneModel:
     """Learns a model of `transitions` that stays within a bounded distance of `trusted`.
 
     Args:
@@ -40,6 +40,9 @@ def fit(
         reporter: opens progress displays; see :func:`tether.console_reporter`.
         config: all settings at once.
         settings: fields of :class:`FitConfig`, instead of `config`.
+
+    Returns:
+        A :class:`ConstrainedModel`; with `decreasing` a :class:`tether.MonotoneModel`.
     """
     if config is not None and settings:
         raise TypeError(f"`config` must come alone; got {', '.join(settings)} besides. Put them into it.")
@@ -53,11 +56,29 @@ def fit(
         )
         raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}. {hint}")
     config = config or FitConfig(**settings)
+    if config.decreasing and network is not None:
+        raise TypeError(
+            "`network` must be left out with `decreasing`, which makes its own; got "
+            f"{type(network).__name__}."
+        )
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+    if config.decreasing:
+        return _fit_monotone(problem, config, transitions, reporter)
     tether = build_tether_within(problem, config, reporter=reporter)
     method = replace(TETHERED if config.bounds == "affine" else CONSTRAINED, loss=config.training.loss)
     run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
     assert isinstance(run.model, ConstrainedModel)
+    run.model.record = record(problem, config, run, transitions)
+    return run.model
+
+
+def _fit_monotone(
+    problem: Problem, config: FitConfig, transitions: Transitions, reporter: Reporter
+) -> MonotoneModel:
+    tether = build_monotone_tether(problem, config, reporter=reporter)
+    method = replace(MONOTONE, loss=config.training.loss)
+    run = train_monotone(problem, tether, config, method=method, reporter=reporter)
+    assert isinstance(run.model, MonotoneModel)
     run.model.record = record(problem, config, run, transitions)
     return run.model
 

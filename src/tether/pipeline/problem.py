@@ -10,7 +10,7 @@ from tether.constrained import (
     Frame,
 )
 from tether.data import Array, Jitter, Probes, Scaling, Split, Target, Transitions, fit_scaling
-from tether.pipeline.config import FitConfig, resolve_evidence, resolve_target
+from tether.pipeline.config import FitConfig, resolve_decreasing, resolve_evidence, resolve_target
 from tether.progress import Reporter, silent
 from tether.training import Examples
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
@@ -81,9 +81,11 @@ def prepare(
 ) -> Problem:
     """Splits D by episode and Ω by row, checks M, and asks it about every row once."""
     trusted = as_trusted(trusted)
-    # Both raise before M is asked anything.
+    # These raise before M is asked anything.
     resolve_target(config.target, transitions)
     resolve_evidence(config.evidence, config.bounds, trusted)
+    if config.decreasing:
+        resolve_decreasing(config.decreasing, transitions.schema, trusted)
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
     if isinstance(probes, Jitter):
         probes = Probes.from_jitter(split.train, spread=probes.spread, count=probes.count, seed=config.seed)

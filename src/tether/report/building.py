@@ -226,7 +226,14 @@ def _certificate_sections(
     runs: Sequence[dict[str, Any]], units: Mapping[str, str], content: Mapping[str, Any] | None
 ) -> list[Section]:
     sections = []
-    if content is not None:
+    if content is not None and "declared" in content:
+        facts: list[tuple[str, Sequence[str]]] = [
+            ("What is claimed", [content["claim"]]),
+            ("Declared inputs", [", ".join(content["declared"])]),
+            ("What it assumes", content["assumptions"]),
+        ]
+        sections.append(Section("The certificate, in plain words", facts=facts))
+    elif content is not None:
         certificate = certificate_from(content)
         cost = content.get("approximation_cost")
         whose = f" of {content['of']}" if "of" in content else ""
@@ -286,6 +293,8 @@ _BROKEN = {
 
 def _lead(results: Mapping[str, Any], certificate: Mapping[str, Any] | None) -> str:
     runs, claims = results["runs"], results.get("claims")
+    if claims is None and certificate is not None and "declared" in certificate:
+        return certificate["claim"]
     if claims is None:
         return "" if certificate is None else run_lead(runs, certificate_from(certificate))
     failed = len(results.get("failed", []))

@@ -128,6 +128,11 @@ def read_claim(path: Path) -> Claim:
         raise CertificateError(
             f"not verified: the digest of `{path}` is not that of its contents; the file was changed."
         )
+    if metadata.get("kind") == "monotone":
+        raise ValueError(
+            f"`{path}` must have interval or affine bounds to be verified; this one is monotone by "
+            "construction. Its claim is proved by an argument whose premises `tether certify` checks."
+        )
     if metadata.get("kind") not in _SHAPES:
         raise ValueError(f"`{path}` must be a constrained model; this one has no tether to verify.")
     try:

@@ -1,6 +1,6 @@
 """The artificial pancreas: glucose of a virtual patient, 25 minutes ahead, tethered to an ARMAX model.
 
 ``simulator`` gives traces, ``data`` cuts them into transitions and probes, ``armax`` fits the trusted model,
-``monotone`` makes "more insulin never raises predicted glucose" true by construction, ``monotonicity`` and
-``clinical`` measure, ``figures`` draws.
+``monotonicity`` and ``clinical`` measure, ``figures`` draws. What makes "more insulin never raises
+predicted glucose" true by construction is in the library: :mod:`tether.monotone`.
 """

@@ -7,10 +7,12 @@ gradient instead, and stops at an error 36 times as large on the same data.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.affine import AffineModel
 from tether.data import Array, Transitions, fit_scaling
 from tether.studies.pancreas.data import insulin_columns
 
@@ -31,18 +33,14 @@ class Armax:
     intercept: float
     states: int
 
-    def __call__(self, states: Array, controls: Array) -> Array:
-        """Next glucose (N, 1).
+    @cached_property
+    def affine(self) -> AffineModel:
+        """The same as the library knows it, (1, D) weights."""
+        return AffineModel(self.weights[None], [self.intercept])
 
-        Added up term by term: each product with a weight of at most 0 is non-increasing in its input after
-        rounding too, and so is each rounded sum, so that raising insulin cannot raise the result by an ulp.
-        """
-        total = self.intercept + self.weights[0] * states[:, 0]
-        for k in range(1, self.states):
-            total = total + self.weights[k] * states[:, k]
-        for k in range(len(self.weights) - self.states):
-            total = total + self.weights[self.states + k] * controls[:, k]
-        return total[:, None]
+    def __call__(self, states: Array, controls: Array) -> Array:
+        """Next glucose (N, 1), added up term by term, so that raising insulin cannot raise it by an ulp."""
+        return self.affine(states, controls)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tether.pipeline import MONOTONE
 from tether.report.tables import number, percent
 from tether.studies.claims import conformance_claims, factor_claim
 from tether.studies.pancreas.authors import AUTHORS
-from tether.studies.pancreas.monotone import MONOTONE
 from tether.studies.study import Claim, Outcome
 from tether.studies.summary import grouped, mean_of, values_of
 

@@ -11,17 +11,21 @@ import numpy as np
 
 from tether.constrained import LearnedModel
 from tether.data import Array, Transitions
+from tether.monotone import MonotoneModel, certify_monotone
 from tether.pipeline import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
     DIRECT,
     HARDNET,
+    MONOTONE,
     RESIDUAL,
     TETHERED,
     VANILLA,
     VANILLA_INCREMENT,
     FitConfig,
     Problem,
+    build_monotone_tether,
+    train_monotone,
 )
 from tether.progress import Reporter
 from tether.ranges import SamplingConfig
@@ -37,13 +41,6 @@ from tether.studies.pancreas.data import (
     read_paper_traces,
     simulate_data,
 )
-from tether.studies.pancreas.monotone import (
-    MONOTONE,
-    MonotoneModel,
-    build_monotone_tether,
-    certify_monotone,
-    train_monotone,
-)
 from tether.studies.pancreas.monotonicity import attack_monotonicity, measure_monotonicity
 from tether.studies.pancreas.patients import load_patient
 from tether.studies.pancreas.views import pancreas_sections
@@ -57,6 +54,8 @@ _POINTS: dict[Scale, int] = {"smoke": 20_000, "paper": 1_000_000}
 _STEPS: dict[Scale, int] = {"smoke": 800, "paper": 30_000}
 """The same for every method; Vanilla's validation error on the simulator was best at 25,000."""
 _SMOKE_EPISODES = 19
+_LARGEST_GLUCOSE = 10_000.0
+"""Limits up to which the monotone tether's delta includes their rounding, mg/dl."""
 # As the paper has it: constant bounds from a few samples over cells by the spread of the data, each as
 # large as held-out data ask for; and its schedule that widens them early on.
 _PAPER = {
@@ -146,11 +145,20 @@ def _train_monotone(
     """The monotone tether: trained, certified, attacked."""
     trusted = problem.trusted.function
     assert isinstance(trusted, Armax)
-    tether = build_monotone_tether(problem, trusted, config, reporter=reporter)
+    problem = replace(problem, trusted=TrustedModel(trusted.affine))
+    config = replace(config, decreasing=_INSULIN)
+    tether = build_monotone_tether(problem, config, reporter=reporter)
     run = train_monotone(problem, tether, config, checkpoint=checkpoint, reporter=reporter)
     model, test = run.model, problem.split.test
     assert isinstance(model, MonotoneModel)
-    certificate = certify_monotone(model, trusted, test.inputs, points=_POINTS[scale], seed=config.seed + 1)
+    certificate = certify_monotone(
+        model,
+        trusted.affine,
+        inputs=test.inputs,
+        points=_POINTS[scale],
+        seed=config.seed + 1,
+        largest=np.array([_LARGEST_GLUCOSE]),
+    )
     found = attack_monotonicity(
         model.predict, test.inputs, test.schema, problem.scaling.scale, pairs=_PAIRS[scale], seed=config.seed
     )

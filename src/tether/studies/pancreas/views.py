@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tether.data import Array
+from tether.pipeline import MONOTONE
 from tether.report.page import Picture, Section
 from tether.report.tables import Grid, number, percent
 from tether.studies.pancreas.armax import Armax, ArmaxFit
 from tether.studies.pancreas.authors import AUTHORS
 from tether.studies.pancreas.clinical import ZONES, time_in_range
 from tether.studies.pancreas.data import glucose_schema
-from tether.studies.pancreas.monotone import MONOTONE
 from tether.studies.pancreas.monotonicity import WORST
 from tether.studies.pancreas.simulator import SAMPLE_MINUTES
 from tether.studies.study import Outcome

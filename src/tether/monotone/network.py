@@ -1,6 +1,6 @@
 """Networks that cannot rise in declared inputs, whatever their weights, and not by a rounding either.
 
-The proof is in `docs/studies/pancreas.md`. It rests on three facts that this module keeps: every path from a
+The proof is in `docs/guarantees.md`. It rests on three facts that this module keeps: every path from a
 declared input to the output passes one weight of at most 0 and otherwise weights of at least 0; every
 activation is ReLU or its mirror image, both computed exactly; and outside training every sum is added up
 in one fixed order, the same for every row and every batch. Rounding is monotone, so each rounded product
@@ -71,15 +71,22 @@ class MonotoneNetwork(nn.Module):
             _sizes(a, b, generator, size=0.01 if k == len(narrow) else 1.0)
             for k, (a, b) in enumerate(pairwise(widths))
         )
+        self.widths = {
+            "inputs": inputs,
+            "outputs": outputs,
+            "decreasing": declared,
+            "hidden": list(hidden),
+            "monotone_hidden": narrow,
+        }
+        """What to build another one of the same shape from."""
         start = torch.zeros(outputs, len(declared)) if slopes is None else slopes.clone().float()
         self.slopes = nn.Parameter(start)
 
     def forward(self, features: Tensor) -> Tensor:
         """Outputs (N, P) at features (N, F)."""
-        return self._evaluate(features, functional.linear) if self.training else self.ordered(features)
-
-    def ordered(self, features: Tensor) -> Tensor:
-        """The same added up in one fixed order, which is what the proof speaks of; slower."""
+        # A prediction asks for no gradient, and is added up in order even of a network left in training.
+        if self.training and torch.is_grad_enabled():
+            return self._evaluate(features, functional.linear)
         # In pieces that torch leaves to one thread and that stay in the cache; rows do not notice.
         return torch.cat([self._evaluate(piece, ordered_linear) for piece in features.split(_PIECE)])
 
