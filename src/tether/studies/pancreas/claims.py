@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tether.pipeline import MONOTONE
+from tether.report.seeds import grouped, values_of
 from tether.report.tables import number, percent
 from tether.studies.claims import conformance_claims, factor_claim
 from tether.studies.pancreas.authors import AUTHORS
 from tether.studies.study import Claim, Outcome
-from tether.studies.summary import grouped, mean_of, values_of
+from tether.studies.summary import mean_of
 
 _ERROR, _OMEGA, _TO_M = "approximation_loss_D", "constraint_loss_omega_mean", "constraint_loss_D_mean"
 _RISES = {"max": "monotonicity_rise_max", "mean": "monotonicity_rise_mean"}

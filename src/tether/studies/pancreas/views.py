@@ -10,6 +10,7 @@ import numpy as np
 from tether.data import Array
 from tether.pipeline import MONOTONE
 from tether.report.page import Picture, Section
+from tether.report.seeds import grouped, values_of
 from tether.report.tables import Grid, number, percent
 from tether.studies.pancreas.armax import Armax, ArmaxFit
 from tether.studies.pancreas.authors import AUTHORS
@@ -18,7 +19,6 @@ from tether.studies.pancreas.data import glucose_schema
 from tether.studies.pancreas.monotonicity import WORST
 from tether.studies.pancreas.simulator import SAMPLE_MINUTES
 from tether.studies.study import Outcome
-from tether.studies.summary import grouped, values_of
 
 _TRACE_MINUTES = 1
 """A column of the authors' traces is a minute."""

@@ -32,11 +32,12 @@ from tether.pipeline import (
 from tether.progress import Reporter
 from tether.ranges import SamplingConfig
 from tether.report.page import Animation, Picture, Section
+from tether.report.seeds import grouped, values_of
 from tether.report.tables import number, percent
 from tether.rollout import Step
 from tether.studies.claims import conformance_claims, factor_claim
 from tether.studies.study import Claim, Entry, Measured, Outcome, Recast, Scale, Study, StudyData
-from tether.studies.summary import grouped, mean_of, values_of
+from tether.studies.summary import mean_of
 from tether.studies.vehicle.data import (
     DOMAINS,
     PROBES,
