@@ -86,7 +86,7 @@ def test_other_files_are_left_alone(tmp_path):
 
 def test_an_unknown_study(tmp_path):
     answer = study("submarines", "--out", str(tmp_path / "new"), cwd=tmp_path)
-    assert answer.returncode == 2 and "the study must be one of drones" in answer.stderr
+    assert answer.returncode == 2 and "the study must be one of vehicle, " in answer.stderr
     assert not (tmp_path / "new").exists()
 
 
