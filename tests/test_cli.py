@@ -122,7 +122,8 @@ def test_metrics_hold_one_line_per_evaluation(finished: Path) -> None:
 
 def test_results_compare_the_methods(finished: Path) -> None:
     content = results(finished / "run")
-    assert list(content) == ["study", "scale", "command", "versions", "units", "runs"]
+    expected = ["study", "scale", "command", "versions", "units", "headings", "sections", "runs"]
+    assert list(content) == expected
     assert content["command"].startswith("tether fit --data cart.csv")
     assert content["units"] == {"x": "m", "v": "m/s", "u": ""}
     assert {"python", "tether", "torch", "numpy", "numba"} <= content["versions"].keys()

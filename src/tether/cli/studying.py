@@ -23,7 +23,7 @@ from tether.studies.registry import NAMES, find_study
 from tether.studies.reproduction import plan_reproduction
 from tether.studies.reproduction import reproduce as run_reproduction
 from tether.studies.runner import outcome_of, run_all
-from tether.studies.summary import claim_lines, study_command, write_summary
+from tether.studies.summary import claim_lines, judge, study_command, write_summary
 from tether.studies.tasks import Plan, Task, open_folder, tasks_of
 
 
@@ -72,7 +72,7 @@ def study(
     report = write_summary(plan, out, command=study_command(plan, out), failed=failed)
     console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
     console.print(rich_table(certificates_grid(outcome.runs)))
-    for line in claim_lines(plan.definition.claims(outcome)):
+    for line in claim_lines(judge(plan, outcome)):
         console.print(line, highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
     if failed:
@@ -100,7 +100,7 @@ def reproduce(
         outcome = outcome_of(plan, folder)
         console.print(f"\n{name}: {plan.definition.title}", style="bold", highlight=False)
         console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
-        for line in claim_lines(plan.definition.claims(outcome)):
+        for line in claim_lines(judge(plan, outcome)):
             console.print(line, highlight=False)
     report = build_report([asked.folder(name) for name in asked.plans], out / "report.html")
     console.print(f"report: {report}", highlight=False, soft_wrap=True)

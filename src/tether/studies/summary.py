@@ -26,6 +26,21 @@ def mean_of(outcome: Outcome, name: str, key: str) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
+def missing_methods(plan: Plan, outcome: Outcome) -> list[str]:
+    """Methods of which no run has ended."""
+    ended = grouped(outcome.runs)
+    return [entry.name for entry in plan.definition.entries(plan.scale) if entry.name not in ended]
+
+
+def judge(plan: Plan, outcome: Outcome) -> list[Claim]:
+    """The study's verdicts, once every method has a run that ended."""
+    missing = missing_methods(plan, outcome)
+    if not missing and "Trusted" in grouped(outcome.runs):
+        return plan.definition.claims(outcome)
+    reason = f"no run ended of {', '.join(missing) or 'M alone'}"
+    return [Claim("Every method has a run that ended, so that claims can be judged", reason, False)]
+
+
 def claim_lines(claims: Sequence[Claim]) -> list[str]:
     """Said, measured, holds or not."""
     return [f"{'✓ holds' if c.holds else '✗ does not hold'}: {c.said}: {c.measured}." for c in claims]
@@ -39,7 +54,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
 
     study, outcome = plan.definition, outcome_of(plan, folder)
     units = _units(plan, folder)
-    claims = study.claims(outcome)
+    claims = judge(plan, outcome)
     figures = {
         "curves": (curves_figure(outcome.runs), "The paper's metrics during training, on validation data."),
         "bars": (bars_figure(outcome.runs), "Held-out data at the end; bars are standard deviations."),
@@ -51,7 +66,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     for name, (figure, _) in figures.items():
         write_bytes(folder / f"{name}.png", as_png(figure))
         write_text(folder / f"{name}.svg", as_svg(figure))
-    own = study.sections(outcome)
+    own = [] if missing_methods(plan, outcome) else study.sections(outcome)
     for picture in (picture for section in own for picture in section.pictures if picture.name):
         write_text(folder / f"{picture.name}.svg", picture.svg)
     pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
