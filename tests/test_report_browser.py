@@ -28,7 +28,7 @@ def browser():
     if path is None:
         pytest.skip("there is no Chromium here: `make browser` tries to get one")
     with playwright.sync_playwright() as drive:
-        started = drive.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = drive.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=180_000)
         yield started
         started.close()
 
@@ -50,6 +50,8 @@ def opened(browser, report):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
+        # On a machine that is busy with something else, a browser may have to wait.
+        page.set_default_timeout(180_000)
         page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
