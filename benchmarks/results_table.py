@@ -61,7 +61,9 @@ def rows(study: str) -> list[str]:
 def _short(value: float) -> str:
     if value == 0 or value < 1e-20:
         return "0" if value == 0 else "< 1e-20"
-    return f"{value:.2g}" if 1e-3 <= value < 1e4 else f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
+    if 1 <= value < 1e4:
+        return f"{value:.3g}"
+    return f"{value:.2g}" if 1e-3 <= value < 1 else f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def as_svg(figure: Figure) -> str:
     """The figure as SVG text, to be put into a page."""
     buffer = io.StringIO()
     with styled():
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", dpi=160, metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 

@@ -211,9 +211,20 @@ def town_figure(
             list(pieces), cmap="viridis", norm=Normalize(0.0, float(values.max())), linewidths=1.6
         )
         lines.set_array(values.reshape(-1))
+        # As an image inside the vector figure: thousands of pieces would weigh megabytes.
+        lines.set_rasterized(True)
         axis.add_collection(lines)
         standing = positions[:-1][speeds < 0.01]
-        axis.plot(*standing.T, ls="", marker="o", ms=3, mfc="#D55E00", mec="none", label="stands still")
+        axis.plot(
+            *standing.T,
+            ls="",
+            marker="o",
+            ms=3,
+            mfc="#D55E00",
+            mec="none",
+            label="stands still",
+            rasterized=True,
+        )
         label = "speed [m/s]" if colour == "speed" else "friction of the road, relative to dry"
         figure.colorbar(lines, ax=axis, label=label, shrink=0.85)
         limits = (-HALF_WIDTH, HALF_WIDTH)
