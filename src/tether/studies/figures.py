@@ -87,7 +87,7 @@ def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
         for name, group in groups.items():
             x = values_of(group, "approximation_loss_D")
             y = [max(v, floor) for v in values_of(group, "constraint_loss_omega_mean")]
-            marker = "o" if name.startswith("Tethered") else next(markers)
+            marker = "o" if name.split(" (")[0] == "Tethered" else next(markers)
             axis.scatter(
                 x,
                 y,
@@ -101,9 +101,10 @@ def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
         axis.axhline(floor, color="#999999", lw=0.8, ls=":")
         axis.annotate(
             f"{floor:.0e} or less",
-            (0.005, floor),
+            (0.99, floor),
             xycoords=("axes fraction", "data"),
             fontsize=8,
+            ha="right",
             va="bottom",
         )
         axis.set(
