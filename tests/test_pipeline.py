@@ -266,17 +266,6 @@ def test_settings_that_make_no_sense(settings, message):
         FitConfig(**settings)
 
 
-def test_weight_decay_shrinks_weights(problem):
-    def size(decay):
-        training = replace(SMALL.training, steps=100, weight_decay=decay)
-        model = train_method(problem, VANILLA, replace(SMALL, training=training)).model
-        return sum(float(p.detach().square().sum()) for p in model.network.parameters())
-
-    assert size(10.0) < 0.5 * size(0.0)
-    with pytest.raises(ValueError, match="`weight_decay` must be at least 0; got -1"):
-        TrainingConfig(weight_decay=-1)
-
-
 def test_a_checkpoint_of_other_noise_is_not_taken_up(problem, tmp_path):
     name, file = problem.split.train.schema.controls[0], tmp_path / "checkpoint.safetensors"
     brief = replace(SMALL, training=TrainingConfig(steps=20, evaluate_every=10))

@@ -42,7 +42,6 @@ class TrainingConfig:
         loss: `squared_error` on D, or `augmented_lagrangian` on D and Ω.
         batch: rows of D per step, and of Ω where the loss needs them.
         learning_rate: of Adam, at the start.
-        weight_decay: of Adam, decoupled; makes a network smoother where the data do not speak.
         schedule: `cosine` decays the learning rate to zero over the run; `constant` keeps it.
         gamma: γ of the schedule that widens the bounds by γ^step of their width early on.
         delta: distance to M that the augmented Lagrangian tolerates, in units of the target's scale.
@@ -61,7 +60,6 @@ class TrainingConfig:
     loss: Loss = "squared_error"
     batch: int = 64
     learning_rate: float = 1e-3
-    weight_decay: float = 0.0
     schedule: Literal["cosine", "constant"] = "cosine"
     gamma: float = 0.0
     delta: float = 0.0
@@ -83,8 +81,6 @@ class TrainingConfig:
             raise ValueError(f"`gamma` must be in [0, 1); got {self.gamma}.")
         if not self.learning_rate > 0:
             raise ValueError(f"`learning_rate` must be positive; got {self.learning_rate}.")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"`weight_decay` must be at least 0; got {self.weight_decay}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,10 +255,7 @@ def train(
     model.network.to(config.device, getattr(torch, config.dtype)).train()
     parts = [data.train, data.train_probes, data.validation, data.validation_probes]
     rows, probes, held_out, held_out_probes = (_Rows.of(part, model, config) for part in parts)
-    # Without decay this is Adam, bit for bit.
-    optimizer = torch.optim.AdamW(
-        model.network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )
+    optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
     run = _Run(model, config, optimizer, model.operator)
     run.random_state = torch.Generator().manual_seed(config.seed).get_state()
     digest = _run_digest(model, config, parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +20,8 @@ from tether.studies.tasks import Plan, Task, tasks_of
 
 
 def mean_of(outcome: Outcome, name: str, key: str) -> float:
-    """Mean over seeds of one method; NaN where no run of it has ended."""
-    values = values_of(grouped(outcome.runs).get(name, []), key)
-    return float(np.mean(values)) if values else math.nan
+    """Mean over seeds of one method."""
+    return float(np.mean(values_of(grouped(outcome.runs)[name], key)))
 
 
 def missing_methods(plan: Plan, outcome: Outcome) -> list[str]:
