@@ -1,0 +1,86 @@
+"""What is under test, and how every fuzzer counts, times and reports."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+try:
+    from tether.programs import EnclosureError, enclose, enclose_range
+except ImportError:  # the hand-written interval type that `programs` replaces: the same signatures
+    from tether.enclosure import EnclosureError, enclose, enclose_range  # type: ignore[assignment]
+
+__all__ = ["EnclosureError", "Tally", "enclose", "enclose_range", "main", "reason_of"]
+
+
+def reason_of(error: BaseException) -> str:
+    """An error's message with numbers and places left out, so that alike ones count together."""
+    text = str(error).split("\n")[0]
+    text = re.sub(r"\(?\bat row.*", "", text)
+    text = re.sub(r"\S*[/\\]?\S+\.py:\d+|<\w+>:\d+|line \d+", "LINE", text)
+    text = re.sub(r"[-+]?\b\d+(\.\d+)?(e[-+]?\d+)?\b", "#", text)
+    text = re.sub(r"\[#?[^\]]*\]", "[..]", text)
+    return f"{type(error).__name__}: {text[:150]}"
+
+
+@dataclass
+class Tally:
+    """What a run of a fuzzer has seen."""
+
+    name: str
+    counts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> int:
+        return self.counts["wrong"]
+
+    def refuse(self, error: BaseException, example: str = "") -> None:
+        reason = reason_of(error)
+        self.refusals[reason] += 1
+        self.examples.setdefault(reason, example)
+
+    def fail(self, text: str) -> None:
+        self.counts["wrong"] += 1
+        self.failures.append(text)
+        print(f"\n=== wrong {self.counts['wrong']}\n{text}", flush=True)
+
+    def summary(self) -> str:
+        counts = {key: count for key, count in self.counts.items() if key != "wrong"}
+        listed = ", ".join(f"{key} {count:,}" for key, count in counts.items())
+        return f"{self.name}: {listed}, refusals {self.refusals.total():,}, wrong {self.wrong:,}"
+
+
+def main(name: str, run: Callable[[Tally, int], Any], *, count: int, arguments: list[str] | None = None) -> Tally:
+    """Runs `run(tally, seed)` for seeds `seed`, `seed` + 1, ... until `count` or `minutes` are used up."""
+    parser = argparse.ArgumentParser(description=f"fuzz {name}")
+    parser.add_argument("--count", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first; the next has the next")
+    parser.add_argument("--minutes", type=float, default=None)
+    parser.add_argument("--failures", type=int, default=20, help="stop after so many")
+    parser.add_argument("--examples", action="store_true", help="print one program per reason of refusal")
+    options = parser.parse_args(arguments)
+    tally, begun, last = Tally(name), time.monotonic(), options.seed
+    for last in range(options.seed, options.seed + options.count):
+        run(tally, last)
+        spent = time.monotonic() - begun
+        if (options.minutes and spent > 60 * options.minutes) or tally.wrong >= options.failures:
+            break
+    _report(tally, options, last, time.monotonic() - begun)
+    return tally
+
+
+def _report(tally: Tally, options: SimpleNamespace | argparse.Namespace, last: int, seconds: float) -> None:
+    for reason, count in tally.refusals.most_common():
+        print(f"  refused {count:6,}  {reason}")
+        if options.examples:
+            print("\n".join(f"      | {line}" for line in tally.examples[reason].splitlines()))
+    print(f"{tally.summary()} (seeds {options.seed} to {last}, {seconds:.0f} s)", flush=True)
