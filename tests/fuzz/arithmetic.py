@@ -41,7 +41,9 @@ class Program:
     @property
     def source(self) -> str:
         lines = ["import numpy as np", "", "def model(s, u):"]
-        lines += [f"    v{k} = s[:, {k}]" for k in range(self.inputs - 1)] + [f"    v{self.inputs - 1} = u[:, 0]"]
+        lines += [f"    v{k} = s[:, {k}]" for k in range(self.inputs - 1)] + [
+            f"    v{self.inputs - 1} = u[:, 0]"
+        ]
         for k, (name, operands, constant) in enumerate(self.steps):
             given = None if constant is None else (repr(constant) if constant >= 0 else f"({constant!r})")
             text = FUNCTIONS[name].source.format(*(f"v{j}" for j in operands), c=given)
@@ -89,7 +91,9 @@ class Program:
             j = instead if j == gone else j
             return j - 1 if j > gone else j
 
-        rest = [(name, tuple(map(number, js)), c) for name, js, c in self.steps[:step] + self.steps[step + 1 :]]
+        rest = [
+            (name, tuple(map(number, js)), c) for name, js, c in self.steps[:step] + self.steps[step + 1 :]
+        ]
         return Program(self.inputs, tuple(rest), tuple(map(number, self.outputs)))
 
 
@@ -160,7 +164,10 @@ def make_boxes(rng: np.random.Generator, place: np.ndarray, count: int) -> tuple
     with np.errstate(all="ignore"):
         lower, upper = place - radius, place + radius
     bare = rng.random(radius.shape) < 0.2  # a corner at the place itself
-    lower, upper = np.where(bare, place, lower), np.where(~bare & (rng.random(radius.shape) < 0.2), place, upper)
+    lower, upper = (
+        np.where(bare, place, lower),
+        np.where(~bare & (rng.random(radius.shape) < 0.2), place, upper),
+    )
     largest = np.finfo(float).max
     return np.clip(lower, -largest, largest), np.clip(upper, -largest, largest)
 
@@ -207,7 +214,11 @@ def find_value(program: Program, bounds, point: list[float]) -> str | None:
         results = exactly(program, point, slopes=False, bits=bits)
         if results is None:
             return None
-        pairs = [(ball, low, high) for (ball, _), low, high in zip(results, *bounds, strict=True) if ball.is_finite()]
+        pairs = [
+            (ball, low, high)
+            for (ball, _), low, high in zip(results, *bounds, strict=True)
+            if ball.is_finite()
+        ]
         for ball, low, high in pairs:
             if is_outside(ball, low, high):
                 return f"value: {ball.str(25)} outside [{low!r}, {high!r}]"
@@ -242,7 +253,9 @@ def find_slope(program: Program, jacobian, point: list[float]) -> str | None:
     results = exactly(program, point, slopes=True)
     if results is None:
         flint.ctx.prec = MANY
-        shifted = [arb(x) + (arb(2) ** -300 * abs(arb(x)) + TINY) * (1 - 2 * (k % 2)) for k, x in enumerate(point)]
+        shifted = [
+            arb(x) + (arb(2) ** -300 * abs(arb(x)) + TINY) * (1 - 2 * (k % 2)) for k, x in enumerate(point)
+        ]
         try:
             results, beside = program.exact(shifted, slopes=True), True
         except (Tie, ZeroDivisionError, ValueError, OverflowError):
@@ -252,7 +265,11 @@ def find_slope(program: Program, jacobian, point: list[float]) -> str | None:
             low, high = float(jacobian[0][output, d]), float(jacobian[1][output, d])
             if not slope.is_finite() or not is_outside(slope, low, high):
                 continue
-            slack = arb(2) ** -60 * (abs(slope) + abs(arb(low)) + abs(arb(high))) + arb(2) ** -1074 if beside else 0
+            slack = (
+                arb(2) ** -60 * (abs(slope) + abs(arb(low)) + abs(arb(high))) + arb(2) ** -1074
+                if beside
+                else 0
+            )
             if slope + slack < arb(low) or slope - slack > arb(high):
                 where = "derivative next to a kink" if beside else "derivative"
                 return f"{where}: output {output} along {d} is {slope.str(25)}, outside [{low!r}, {high!r}]"
@@ -279,7 +296,9 @@ def find_change(program: Program, jacobian, one: list[float], two: list[float]) 
     return None
 
 
-def find(program: Program, lower: np.ndarray, upper: np.ndarray, points: np.ndarray, tally: Tally | None = None):
+def find(
+    program: Program, lower: np.ndarray, upper: np.ndarray, points: np.ndarray, tally: Tally | None = None
+):
     """What escapes, with the row and the point; None: nothing. Raises EnclosureError."""
     model = program.build()
     try:
@@ -291,7 +310,10 @@ def find(program: Program, lower: np.ndarray, upper: np.ndarray, points: np.ndar
     if np.isnan(box.lower).any() or np.isnan(box.upper).any():
         return "nan in the bounds", 0, 0
     for row, many in enumerate(points.tolist()):
-        bounds, jacobian = (box.lower[row].tolist(), box.upper[row].tolist()), (box.jacobian_lower[row], box.jacobian_upper[row])
+        bounds, jacobian = (
+            (box.lower[row].tolist(), box.upper[row].tolist()),
+            (box.jacobian_lower[row], box.jacobian_upper[row]),
+        )
         for k, point in enumerate(many):
             found = (
                 find_value(program, bounds, point)
@@ -344,7 +366,9 @@ def run(tally: Tally, seed: int, boxes: int = 5, points: int = 6) -> None:
                 text, row, k = found
                 case = (case[0][row : row + 1], case[1][row : row + 1], case[2][row : row + 1, [k - 1, k]])
                 program, text = minimise(program, case, text)
-                tally.fail(f"# seed {seed}: {text}\n# box {case[0][0].tolist()} to {case[1][0].tolist()}\n{program.source}")
+                tally.fail(
+                    f"# seed {seed}: {text}\n# box {case[0][0].tolist()} to {case[1][0].tolist()}\n{program.source}"
+                )
                 return
 
 

@@ -81,7 +81,9 @@ def find(program: Program, inputs: np.ndarray, seed: int, tally: Tally | None = 
     return found or find_wide(model, inputs, dx, rng, tally)
 
 
-def find_wide(model, inputs: np.ndarray, dx: int, rng: np.random.Generator, tally: Tally | None) -> str | None:
+def find_wide(
+    model, inputs: np.ndarray, dx: int, rng: np.random.Generator, tally: Tally | None
+) -> str | None:
     """The same over wide boxes, where conditions may be undecided; a refusal is counted apart."""
     radius = 10.0 ** rng.uniform(-3, -0.3, inputs.shape)
     boxes = (inputs - radius, inputs + radius)

@@ -101,7 +101,8 @@ class Program:
             replace(self, results=self.results[:k] + self.results[k + 1 :]) for k in range(len(self.results))
         ]
         shorter = [
-            replace(self, lines=self.lines[:k] + self.lines[k + 1 :]) for k in reversed(range(len(self.lines)))
+            replace(self, lines=self.lines[:k] + self.lines[k + 1 :])
+            for k in reversed(range(len(self.lines)))
         ]
         lines = [line.split("\n") for line in self.lines]
         cut = [
@@ -109,7 +110,9 @@ class Program:
             for k, parts in enumerate(lines) if len(parts) > 1
             for j in range(len(parts))
         ]  # fmt: skip
-        plain = [replace(self, wrapper=WRAPPERS[0])] if self.kind == "row" and self.wrapper != WRAPPERS[0] else []
+        plain = (
+            [replace(self, wrapper=WRAPPERS[0])] if self.kind == "row" and self.wrapper != WRAPPERS[0] else []
+        )
         return (fewer if len(self.results) > 1 else []) + shorter + cut + plain
 
 
@@ -122,9 +125,9 @@ def sample_inputs(rng: np.random.Generator, rows: int, dx: int, du: int) -> np.n
 class Writer:
     """Writes one program."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, kind: str | None = None) -> None:
         self.rng = rng
-        self.kind = "batch" if rng.random() < 0.55 else "row"
+        self.kind = kind or ("batch" if rng.random() < 0.55 else "row")
         self.dx, self.du = int(rng.integers(2, 5)), int(rng.choice([0, 1, 2], p=[0.15, 0.45, 0.4]))
         self.lines: list[str] = []
         self.fresh = 0
@@ -170,7 +173,9 @@ class Writer:
             return False
         if array.dtype.kind not in "fbiu":
             return False
-        return bool(np.isfinite(array).all()) and (not array.size or float(np.abs(array * 1.0).max()) < LARGEST)
+        return bool(np.isfinite(array).all()) and (
+            not array.size or float(np.abs(array * 1.0).max()) < LARGEST
+        )
 
     def _add(self, text: str) -> bool:
         try:
@@ -306,14 +311,20 @@ class Writer:
         return True
 
     def _fill_booleans(self, given: dict[str, list[str]]) -> bool:
-        masks = {k: v for k, v in self._values().items() if isinstance(v, np.ndarray) and v.dtype == bool and v.ndim}
+        masks = {
+            k: v
+            for k, v in self._values().items()
+            if isinstance(v, np.ndarray) and v.dtype == bool and v.ndim
+        }
         if not masks:
             return False
         chosen = self._choice(masks)
         shape = masks[chosen].shape
         given["b"] = [k for k, v in masks.items() if v.shape == shape]
         given["yb"] = [self._operand(shape) for _ in range(2)]
-        given["wb"] = [k for k, v in self._arrays().items() if v.flags.writeable and v.shape == shape] or given["yb"]
+        given["wb"] = [
+            k for k, v in self._arrays().items() if v.flags.writeable and v.shape == shape
+        ] or given["yb"]
         return True
 
     # --- writing
@@ -338,6 +349,17 @@ class Writer:
                 self._add(text)
         return self._finish()
 
+    def write_only(self, template: str) -> Program | None:
+        """A program of little but this one statement."""
+        name = "s" if self.kind == "batch" else "r"
+        self._add(f"a{self.fresh} = {name}.copy()")
+        self.fresh += 1
+        if re.search(r"{(b|yb|wb)}", template):
+            self._add(f"b{self.fresh} = a0 > {self.rng.uniform(-1, 1):.3f}")
+        text = self._fill(template)
+        program = self._finish() if text is not None and self._add(text) else None
+        return program and replace(program, wrapper=WRAPPERS[0])
+
     def _finish(self) -> Program | None:
         names, outputs = [], 0
         values = list(self._values().items())[::-1]
@@ -349,7 +371,11 @@ class Writer:
                 if array.ndim == 0 or ROWS not in array.shape or array.size % ROWS:
                     continue
                 axis = array.shape.index(ROWS)
-                text = name if axis == 0 else (f"{name}.T" if array.ndim == 2 else f"np.moveaxis({name}, {axis}, 0)")
+                text = (
+                    name
+                    if axis == 0
+                    else (f"{name}.T" if array.ndim == 2 else f"np.moveaxis({name}, {axis}, 0)")
+                )
             else:
                 text = name
             names.append(text)
@@ -362,9 +388,12 @@ class Writer:
         return Program(self.kind, self._choice(WRAPPERS), tuple(self.lines), tuple(names), shape)
 
 
-def write_program(seed: int) -> tuple[Program | None, np.ndarray]:
-    """A program and (ROWS, D) inputs, the ones it was written beside."""
-    writer = Writer(np.random.default_rng(seed))
+def write_program(
+    seed: int | list[int], kind: str | None = None, template: str | None = None
+) -> tuple[Program | None, np.ndarray]:
+    """A program (of one template, if given) and (ROWS, D) inputs, the ones it was written beside."""
+    writer = Writer(np.random.default_rng(seed), kind)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return writer.write(), np.concatenate(writer.inputs, axis=1)
+        program = writer.write() if template is None else writer.write_only(template)
+    return program, np.concatenate(writer.inputs, axis=1)

@@ -59,7 +59,9 @@ class Tally:
         return f"{self.name}: {listed}, refusals {self.refusals.total():,}, wrong {self.wrong:,}"
 
 
-def main(name: str, run: Callable[[Tally, int], Any], *, count: int, arguments: list[str] | None = None) -> Tally:
+def main(
+    name: str, run: Callable[[Tally, int], Any], *, count: int, arguments: list[str] | None = None
+) -> Tally:
     """Runs `run(tally, seed)` for seeds `seed`, `seed` + 1, ... until `count` or `minutes` are used up."""
     parser = argparse.ArgumentParser(description=f"fuzz {name}")
     parser.add_argument("--count", type=int, default=count)

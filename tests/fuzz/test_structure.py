@@ -1,4 +1,4 @@
-"""A thousand programs of structure, in seconds; `python tests/fuzz/structure.py` runs the hundred thousand."""
+"""A few hundred programs of structure, in seconds; `python tests/fuzz/structure.py` runs the hundred thousand."""
 
 import pytest
 import structure
@@ -21,7 +21,11 @@ def test_the_same_seed_writes_the_same_program():
 def test_an_enclosure_of_another_model_is_found(monkeypatch, by):
     """What is enclosed is `by` away from what runs."""
     true = structure.enclose
-    monkeypatch.setattr(structure, "enclose", lambda model, *boxes, states: true(lambda s, u: model(s, u) + by, *boxes, states=states))
+    monkeypatch.setattr(
+        structure,
+        "enclose",
+        lambda model, *boxes, states: true(lambda s, u: model(s, u) + by, *boxes, states=states),
+    )
     monkeypatch.setattr(structure, "minimise", lambda program, inputs, seed, found: (program, found))
     tally = main("structure", structure.run, count=60, arguments=["--failures", "5"])
     assert tally.wrong == 5

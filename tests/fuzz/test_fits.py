@@ -1,0 +1,27 @@
+"""Two dozen random fits, in seconds; `python tests/fuzz/fits.py` runs the two thousand."""
+
+from dataclasses import replace
+
+import fits
+from subject import main
+
+
+def test_a_few_fits():
+    tally = main("fits", fits.run, count=40, arguments=["--minutes", "0.15"])
+    assert tally.wrong == 0, "\n".join(tally.failures)
+    assert sum(tally.counts[f"fits {kind}"] for kind in ("interval", "affine", "smooth")) >= 8
+
+
+def test_a_delta_that_is_too_small_is_found(monkeypatch):
+    """Of an interval tether, whose worst case is reached where M's range ends."""
+    true = fits.tether.fit
+
+    def understated(data, *, trusted, **settings):
+        model = true(data, trusted=trusted, **(settings | {"bounds": "interval", "smooth": False}))
+        model.bounds = replace(model.bounds, delta=0.5 * model.bounds.delta)
+        return model
+
+    monkeypatch.setattr(fits.tether, "fit", understated)
+    monkeypatch.setattr(fits, "check_claims", lambda *arguments: None)
+    tally = main("fits", fits.run, count=30, arguments=["--failures", "3"])
+    assert tally.wrong == 3
