@@ -353,6 +353,8 @@ def run(tally: Tally, seed: int, boxes: int = 5, points: int = 6) -> None:
         warnings.simplefilter("ignore")
         program, place = write_program(rng)
         tally.counts["programs"] += 1
+        if tally.skips(program.source):
+            return
         lower, upper = make_boxes(rng, place, boxes)
         samples = make_points(rng, lower, upper, points)
         for rows in (slice(0, 1), slice(1, None)):  # the point by itself: wide boxes are refused more often

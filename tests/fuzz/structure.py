@@ -165,6 +165,8 @@ def run(tally: Tally, seed: int) -> None:
     if program is None:
         tally.counts["empty"] += 1
         return
+    if tally.skips(program.source):
+        return
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
