@@ -86,6 +86,27 @@ class Tally:
         return f"{self.name}: {listed}, refusals {self.refusals.total():,}, wrong {self.wrong:,}"
 
 
+class Slow(BaseException):
+    """One program took longer than any may."""
+
+
+def _stop(*_: Any) -> None:
+    raise Slow
+
+
+def bounded(run: Callable[[Tally, int], Any], tally: Tally, seed: int, seconds: int) -> None:
+    """One run; one that hangs counts as wrong, and cannot take the machine's memory with it."""
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.alarm(seconds)
+    try:
+        run(tally, seed)
+    except (Slow, MemoryError) as error:
+        tally.fail(f"# seed {seed}: {type(error).__name__}: no end in {seconds} s, or in 6 GB")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def main(
     name: str, run: Callable[[Tally, int], Any], *, count: int, arguments: list[str] | None = None
 ) -> Tally:
