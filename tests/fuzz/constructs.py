@@ -14,7 +14,7 @@ import numpy as np
 import structure_templates as templates
 from structure import Unfit, find, minimise
 from structure_programs import write_program
-from subject import EnclosureError, Tally, reason_of
+from subject import EnclosureError, Tally, bounded, compile_kernels, reason_of
 
 GROUPS = (
     "VIEWS",
@@ -46,7 +46,7 @@ def try_template(template: str, kind: str, tally: Tally, variants: int) -> Count
                 tally.fail(f"# {found}\n{smallest.source}")
         except Unfit:
             continue
-        except EnclosureError as error:
+        except (EnclosureError, ValueError) as error:
             seen[reason_of(error)] += 1
     return seen
 
@@ -58,7 +58,12 @@ def table(tally: Tally, variants: int = 6) -> Iterator[tuple[str, str, str, Coun
         for group in GROUPS:
             for template in dict.fromkeys(getattr(templates, group)):
                 for kind in ("row",) if group == "ROW_ONLY" else ("batch", "row"):
-                    seen = try_template(template, kind, tally, variants)
+                    seen: Counter[str] = Counter()
+
+                    def run(tally: Tally, _: int, template=template, kind=kind, seen=seen) -> None:
+                        seen.update(try_template(template, kind, tally, variants))
+
+                    bounded(run, tally, 0, 10)
                     if seen:
                         tally.counts["constructs"] += 1
                         tally.counts["accepted"] += seen["accepted"] == seen.total()
@@ -67,6 +72,7 @@ def table(tally: Tally, variants: int = 6) -> Iterator[tuple[str, str, str, Coun
 
 if __name__ == "__main__":
     total = Tally("constructs")
+    compile_kernels()
     for group, kind, template, seen in table(total):
         worst = [f"{count} x {reason}" for reason, count in seen.items() if reason != "accepted"]
         if worst:

@@ -49,7 +49,7 @@ def reference(model, inputs: np.ndarray, dx: int) -> np.ndarray:
 
 
 def find(program: Program, inputs: np.ndarray, seed: int, tally: Tally | None = None) -> str | None:
-    """What is wrong with the enclosure of a program; None: nothing. Raises EnclosureError, Unfit."""
+    """What is wrong with the enclosure of a program; None: nothing. Raises EnclosureError, ValueError, Unfit."""
     rng = np.random.default_rng([seed, 1])
     dx = program.shape[0]
     model = program.build()
@@ -58,7 +58,7 @@ def find(program: Program, inputs: np.ndarray, seed: int, tally: Tally | None = 
     lower, upper = np.concatenate([inputs, inputs - radius]), np.concatenate([inputs, inputs + radius])
     try:
         box = enclose(model, lower, upper, states=dx)
-    except EnclosureError:
+    except (EnclosureError, ValueError):
         raise
     except Exception as error:
         return f"crash: {type(error).__name__}: {error}"
@@ -89,7 +89,7 @@ def find_wide(
     boxes = (inputs - radius, inputs + radius)
     try:
         box = enclose(model, *boxes, states=dx)
-    except EnclosureError:
+    except (EnclosureError, ValueError):
         if tally is not None:
             tally.counts["refused when wide"] += 1
         return None
@@ -174,7 +174,7 @@ def run(tally: Tally, seed: int) -> None:
         except Unfit as unfit:
             tally.counts["not a model: " + str(unfit)] += 1
             return
-        except EnclosureError as error:
+        except (EnclosureError, ValueError) as error:
             tally.refuse(error, program.source)
             return
         tally.counts["accepted"] += 1
