@@ -72,12 +72,14 @@ class Traced(np.ndarray):
         """As ``ndarray.round`` without decimals."""
         return _round(self, decimals)
 
-    def trace(self, *_: Any, **__: Any) -> Any:
-        """Refuses."""
-        refuse_unsupported("trace")
 
-    var = std = ptp = partition = trace
-    imag = property(trace)
+def _refused(name: str) -> Callable[..., Any]:
+    return lambda *_, **__: refuse_unsupported(name)
+
+
+for _name in ("trace", "var", "std", "partition", "tobytes", "byteswap"):
+    setattr(Traced, _name, _refused(_name))
+setattr(Traced, "imag", property(_refused("imag")))  # noqa: B010
 
 
 def wrap(value: Any) -> Any:

@@ -110,13 +110,16 @@ def _check_program(program: Program, function: Function, lower: Array, upper: Ar
         return
     points = _points(lower, upper)
     enclosed = _evaluate(program, points, points, derivatives=False)
-    with np.errstate(all="ignore"):
-        values = np.array(function(points[:, :states].copy(), points[:, states:].copy()), dtype=np.float64)
+    # Where a branch raises, or M is not defined, there is nothing to compare.
+    defined = ~np.isnan(enclosed.lower).any(axis=1)
+    points, enclosed = points[defined], Range(enclosed.lower[defined], enclosed.upper[defined])
+    if not len(points):
+        return
+    values = _values(function, points, states)
     if values.shape != enclosed.lower.shape:
         raise ValueError(f"`function` must return shape {enclosed.lower.shape}; got {values.shape}.")
-    # Where NumPy overflows on its way, or M is not defined, there is nothing to compare.
-    known = np.isfinite(values) & ~np.isnan(enclosed.lower)
-    wrong = known & ((values < enclosed.lower) | (values > enclosed.upper))
+    # Where NumPy overflows on its way there is nothing to compare either.
+    wrong = np.isfinite(values) & ((values < enclosed.lower) | (values > enclosed.upper))
     if wrong.any():
         row, output = (int(k) for k in np.argwhere(wrong)[0])
         raise EnclosureError(
@@ -124,6 +127,17 @@ def _check_program(program: Program, function: Function, lower: Array, upper: Ar
             f"{output} at {points[row].tolist()}, where they give {float(enclosed.lower[row, output])!r}. "
             "It must not keep anything from call to call, or look at how many rows there are."
         )
+
+
+def _values(function: Function, points: Array, states: int) -> Array:
+    try:
+        with np.errstate(all="ignore"):
+            result = function(points[:, :states].copy(), points[:, states:].copy())
+            return np.array(result, dtype=np.float64)
+    except (Exception, SystemExit) as error:
+        raise EnclosureError(
+            f"`function` must not raise; got {type(error).__name__}: {error} for {len(points)} rows."
+        ) from error
 
 
 def _points(lower: Array, upper: Array) -> Array:

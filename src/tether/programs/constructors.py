@@ -59,7 +59,7 @@ def tracing_constructors(function: Any) -> Iterator[None]:
 
 
 def _reachable_globals(function: Any) -> list[dict[str, Any]]:
-    """Globals of M and of all functions of the user's that can be reached from it by name."""
+    """Globals of M and of all functions of the user's that it names, and those name in turn."""
     found: dict[int, dict[str, Any]] = {}
     waiting: list[Any] = [function]
     seen: set[int] = set()
@@ -75,15 +75,26 @@ def _reachable_globals(function: Any) -> list[dict[str, Any]]:
         elif isinstance(item, types.FunctionType):
             waiting += [cell.cell_contents for cell in item.__closure__ or () if _filled(cell)]
             waiting.append(getattr(item, "__wrapped__", None))
-            if _is_users(item.__module__) and id(item.__globals__) not in found:
+            if _is_users(item.__module__):
                 found[id(item.__globals__)] = item.__globals__
-                waiting += [value for value in item.__globals__.values() if callable(value)]
+                waiting += _named(item.__code__, item.__globals__)
         elif isinstance(item, type) and _is_users(item.__module__):
             waiting += [part for part in vars(item).values() if isinstance(part, types.FunctionType)]
         elif not isinstance(item, type) and _is_users(type(item).__module__) and callable(item):
             waiting.append(type(item))
             waiting += [value for value in getattr(item, "__dict__", {}).values() if callable(value)]
     return list(found.values())
+
+
+def _named(code: types.CodeType, names: dict[str, Any]) -> list[Any]:
+    """What the names in a piece of code stand for, those of its own functions and of modules included."""
+    values = [names[name] for name in code.co_names if name in names]
+    for module in [value for value in values if isinstance(value, types.ModuleType) and _is_users(value.__name__)]:
+        values += [getattr(module, name) for name in code.co_names if hasattr(module, name)]
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            values += _named(part, names)
+    return values
 
 
 def _filled(cell: Any) -> bool:

@@ -47,7 +47,7 @@ _UNIT = 2.0**-53 * (1 + 2.0**-20)
 """Relative error of one float64 operation, with what rounding its bound takes."""
 _LIBRARY_ERROR = 8 * _UNIT
 """Four units in the last place."""
-LANES = 8
+LANES = 32
 """Boxes at a time: what is done for each column of derivatives is done for so many of them in one go."""
 
 

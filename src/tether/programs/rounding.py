@@ -105,7 +105,7 @@ def multiply_lanes(a, b, c, d, low, high):
 
     Exact zeros stay exact, as they do in :func:`multiply`, which takes over where a limit is not finite.
     """
-    limited = True
+    unlimited = 0
     for lane in range(len(low)):
         p, q = a[lane] * c[lane], a[lane] * d[lane]
         r, s = b[lane] * c[lane], b[lane] * d[lane]
@@ -118,8 +118,10 @@ def multiply_lanes(a, b, c, d, low, high):
         none = (a[lane] == 0.0 and b[lane] == 0.0) or (c[lane] == 0.0 and d[lane] == 0.0)
         low[lane] = 0.0 if none else least - (abs(least) * ULP + TINY)
         high[lane] = 0.0 if none else most + (abs(most) * ULP + TINY)
-        limited = limited and abs(p) < np.inf and abs(q) < np.inf and abs(r) < np.inf and abs(s) < np.inf
-    if not limited:
+        # Not finite exactly where one of the four is not: infinite less infinite is NaN, and stays so.
+        doubt = (p - p) + (q - q) + (r - r) + (s - s)
+        unlimited += 1 if doubt != 0.0 else 0
+    if unlimited:
         for lane in range(len(low)):
             low[lane], high[lane] = multiply(a[lane], b[lane], c[lane], d[lane])
 

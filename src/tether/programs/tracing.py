@@ -141,9 +141,13 @@ class _Run:
                 raise refusal.swallowed[0]
             self._check_untouched(given)
             return result
-        except (EnclosureError, ValueError):
+        except EnclosureError:
             raise
         except (Exception, SystemExit) as error:
+            if refusal.swallowed:  # NumPy has put another error in its place
+                raise refusal.swallowed[0] from None
+            if isinstance(error, ValueError):
+                raise
             raise EnclosureError(
                 f"`function` must not raise when called on symbols; got {type(error).__name__}: {error} "
                 f"({_last_line(error)}). Use NumPy functions on the arrays alone."
