@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 
 import flint
 import numpy as np
-from arithmetic_functions import BINARY, FUNCTIONS, SIZES, UNARY, Tie
+from arithmetic_functions import BINARY, FUNCTIONS, SIZES, UNARY, Jump, Tie
 from flint import arb
 from subject import EnclosureError, Tally, enclose, main
 
 BITS, MANY = 320, 2600
 TINY = arb(2) ** -1300
+JUMP: list = []
 Step = tuple[str, tuple[int, ...], float | None]
 
 
@@ -197,6 +198,8 @@ def exactly(program: Program, point: list[float], *, slopes: bool, bits: int = B
     flint.ctx.prec = bits
     try:
         return program.exact([arb(x) for x in point], slopes=slopes)
+    except Jump:
+        return JUMP
     except (Tie, ZeroDivisionError, ValueError, OverflowError):
         return None
 
@@ -251,6 +254,8 @@ def find_slope(program: Program, jacobian, point: list[float]) -> str | None:
     """Partial derivatives; on a kink those next to it, whose limits are Clarke's."""
     beside = False
     results = exactly(program, point, slopes=True)
+    if results is JUMP:
+        return None
     if results is None:
         flint.ctx.prec = MANY
         shifted = [

@@ -13,6 +13,10 @@ class Tie(Exception):
     """Two sides of a kink or a jump meet here: there is no derivative, or no telling which side it is."""
 
 
+class Jump(Tie):
+    """The value itself jumps here; nothing is promised of a derivative."""
+
+
 @dataclass(frozen=True)
 class Function:
     """One operation; `source` has places {0}, {1}, and {c} for a constant that `ball` is given last."""
@@ -34,6 +38,13 @@ def sign(x: arb) -> arb:
     return arb(1) if decided(x > 0, x < 0) else arb(-1)
 
 
+def step_side(x: arb) -> arb:
+    """1 above 0, 0 below; at 0 there is a jump."""
+    if bool(x > 0) == bool(x < 0):
+        raise Jump
+    return arb(1) if x > 0 else arb(0)
+
+
 def sign_value(x: arb) -> arb:
     return arb(0) if x == 0 else sign(x)
 
@@ -48,7 +59,7 @@ def whole(x: arb, rounding: str = "floor") -> arb:
 def flat(x: arb, *_: arb) -> list[arb]:
     """The slope of a step function: 0 but at its jumps."""
     if whole(x) == x:
-        raise Tie
+        raise Jump
     return [arb(0)]
 
 
@@ -76,7 +87,7 @@ def remainder(x: arb, c: arb) -> arb:
 def remainder_slope(x: arb, c: arb) -> list[arb]:
     quotient = x / c
     if whole(quotient) == quotient and not quotient == 0:
-        raise Tie
+        raise Jump
     return [arb(1)]
 
 
@@ -117,7 +128,7 @@ def angle(y: arb, x: arb) -> arb:
 
 def angle_slopes(y: arb, x: arb) -> list[arb]:
     if y == 0 and not x > 0:
-        raise Tie
+        raise Jump
     squared = x * x + y * y
     return [x / squared, -y / squared]
 
@@ -213,7 +224,7 @@ UNARY = {
     "ceil": Function("np.ceil({0})", lambda x: whole(x, "ceil"), flat),
     "trunc": Function("np.trunc({0})", truncated, flat),
     "rint": Function("np.rint({0})", rounded, rounded_slope),
-    "sign": Function("np.sign({0})", sign_value, lambda x: [0 * sign(x)]),
+    "sign": Function("np.sign({0})", sign_value, lambda x: [step_side(x) * 0]),
     "add constant": Function("{0} + {c}", lambda x, c: x + c, lambda x, c: [arb(1)], constants=SIZES),
     "from constant": Function("{c} - {0}", lambda x, c: c - x, lambda x, c: [arb(-1)], constants=SIZES),
     "times constant": Function("{c} * {0}", lambda x, c: c * x, lambda x, c: [c], constants=SIZES),
@@ -248,7 +259,7 @@ BINARY = {
     "prod": Function("np.prod([{0}, {1}, {0}], axis=0)", lambda x, y: x * y * x, lambda x, y: [2 * x * y, x * x], 2),
     "dot": Function("np.stack([{0}, {1}], axis=1) @ np.array([1e8, -1.0])", lambda x, y: arb(1e8) * x - y, lambda x, y: [arb(1e8), arb(-1)], 2),
     "einsum": Function("np.einsum('ni,ni->n', np.stack([{0}, {1}], 1), np.stack([{1}, {0}], 1))", lambda x, y: 2 * x * y, lambda x, y: [2 * y, 2 * x], 2),
-    "polyval": Function("np.polyval([{0}, -1.0, {1}], 0.3)", lambda x, y: (x * arb(0.3) - 1) * arb(0.3) + y, lambda x, y: [arb(0.3) ** 2, arb(1)], 2),
-    "if positive": Function("np.where({0} > 0, {0}, {1})", lambda x, y: x if decided(x > 0, x <= 0) else y, lambda x, y: [one_if(x > 0, x < 0), one_if(x < 0, x > 0)], 2),
+    "polyval": Function("np.polyval([0.3, -1.0, 0.1], {0}) * {1}", lambda x, y: ((arb(0.3) * x - 1) * x + arb(0.1)) * y, lambda x, y: [(2 * arb(0.3) * x - 1) * y, (arb(0.3) * x - 1) * x + arb(0.1)], 2),
+    "if positive": Function("np.where({0} > 0, {0}, {1})", lambda x, y: x if decided(x > 0, x <= 0) else y, lambda x, y: [step_side(x), 1 - step_side(x)], 2),
 }  # fmt: skip
 FUNCTIONS = UNARY | BINARY
