@@ -20,7 +20,7 @@ from flint import arb
 from subject import EnclosureError, Tally, enclose, main
 
 BITS, MANY = 320, 2600
-TINY = arb(2) ** -1300
+TINY = arb(2) ** -2400
 JUMP: list = []
 Step = tuple[str, tuple[int, ...], float | None]
 
@@ -259,7 +259,7 @@ def find_slope(program: Program, jacobian, point: list[float]) -> str | None:
     if results is None:
         flint.ctx.prec = MANY
         shifted = [
-            arb(x) + (arb(2) ** -300 * abs(arb(x)) + TINY) * (1 - 2 * (k % 2)) for k, x in enumerate(point)
+            arb(x) + (arb(2) ** -1200 * abs(arb(x)) + TINY) * (1 - 2 * (k % 2)) for k, x in enumerate(point)
         ]
         try:
             results, beside = program.exact(shifted, slopes=True), True

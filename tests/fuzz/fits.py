@@ -41,7 +41,16 @@ class Case:
     def described(self) -> str:
         s = self.system
         angles = f", angles {', '.join(s.angles)}" if s.angles else ""
-        return f"# {s.states} {s.controls} -> {s.outputs}{angles}; {self.settings}\n{s.source}"
+        turning = "turning" if self.data.schema.output_angles.any() else "plain"
+        settings = {name: value for name, value in self.settings.items() if name != "training"}
+        return (
+            f"# {self.kind} tether of {turning} outputs: {s.states} {s.controls} -> {s.outputs}{angles}; "
+            f"{settings}\n{s.source}"
+        )
+
+    @property
+    def kind(self) -> str:
+        return "smooth" if self.settings["smooth"] else self.settings["bounds"]
 
 
 class Constant(torch.nn.Module):
@@ -269,8 +278,7 @@ def find(case: Case, rng: np.random.Generator, tally: Tally, count: int) -> str 
     """A false claim, if one is found. Raises what `fit` refuses with."""
     function = case.system.build()
     model = tether.fit(case.data, trusted=function, **case.settings)
-    kind = "smooth" if case.settings["smooth"] else case.settings["bounds"]
-    tally.counts[f"fits {kind}"] += 1
+    tally.counts[f"fits {case.kind}"] += 1
     tally.counts["with angles"] += bool(case.system.angles)
     inputs = np.concatenate([hostile_inputs(model, case.system, rng, count), case.data.inputs])
     inputs = np.concatenate([inputs, climbed(model, case, function, inputs, rng)])
@@ -290,6 +298,8 @@ def run(tally: Tally, seed: int, count: int = 1500) -> None:
             case = make_case(rng)
         except ValueError as error:  # M is not finite on its own data
             tally.refuse(ValueError(f"data: {error}"))
+            return
+        if tally.skips(case.described):
             return
         try:
             found = find(case, rng, tally, count)
