@@ -364,7 +364,7 @@ class Writer:
         names, outputs = [], 0
         values = list(self._values().items())[::-1]
         for name, value in values:
-            if not isinstance(value, np.ndarray | np.generic | float) or name in "sucr":
+            if not isinstance(value, np.ndarray | np.generic | float | int) or name in "sucr":
                 continue
             array = np.asarray(value)
             if self.kind == "batch":

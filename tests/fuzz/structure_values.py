@@ -340,4 +340,21 @@ if not {v} < {c}:\\n    {w}[0] *= {v}
 assert {v} < 1e6\\n{n} = {v} + 1.0
 {n} = np.array([{v}, {vv}])\\nfor _ in range(3):\\n    {n} = {n} + 0.1 * np.array([{n}[1], -np.sin({n}[0])])
 {n} = integrated({w}, 0.05)
+{n} = ~({v}.item() > {c})
+{n} = ~({x}.tolist()[0] > {c})
+{n} = np.zeros(3)\\n{n}[0] = {v}\\n{m} = ({n}[1] < 1.0) + ({n}[2] < 1.0)
+{n} = np.zeros(3)\\n{n}[0] = {v}\\n{m} = ~({n}[1] < {c})
+{n} = np.array([{v}, -8.0])\\n{m} = np.nan_to_num({n}[1] ** (1 / 3))
+{n} = np.array([{v}, 2**60 + 1])\\n{m} = {n}[1] - 2**60
+{n} = np.array([{v}, 7])\\n{m} = {n}[1] / 2 + {n}[1] // 2
+{n} = 1.0 if str({v}).startswith("-") else {v}
+{n} = {v} in [0.5, {v}]
+{n} = [{v}, {vv}].index({vv})
+{n} = np.eye(2)\\n{n}[0, 1] = {v}\\n{m} = {n} @ np.array([{v}, {vv}])
+{n} = np.arctan2(0.0 * {v}, 1.0)
+{n} = np.concatenate([{x}, [{v}, 1]])
+{n} = np.maximum.reduce([{v}, {vv}, 0.1])
+{n} = any({k} > {c} for {k} in {x}) * {v}
+{n} = all([{v} > {c}, {vv} < {c}]) * {v}
+{n} = np.clip({v}, {vv} - 0.1, {vv} + 0.1)
 """.strip().splitlines()
