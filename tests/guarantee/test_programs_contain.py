@@ -314,7 +314,9 @@ def test_the_check_notices_arithmetic_without_outward_rounding(names, functions)
     """In a process of its own, in which kernels are not compiled and their constants can be taken away."""
     script = WITHOUT.format(folder=str(Path(__file__).parent), names=names, functions=functions)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
     found = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     assert set(found) == set(functions) and all(int(count) > 5 for count in found.values())
 
