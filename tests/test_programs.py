@@ -165,7 +165,9 @@ def test_range_is_the_same_with_and_without_derivatives(name):
 
 def over(function, lower, upper):
     """Range of a function of one number over intervals."""
-    box = enclose_range(lambda x, u: function(x), np.reshape(lower, (-1, 1)), np.reshape(upper, (-1, 1)), states=1)
+    box = enclose_range(
+        lambda x, u: function(x), np.reshape(lower, (-1, 1)), np.reshape(upper, (-1, 1)), states=1
+    )
     return box.lower[:, 0], box.upper[:, 0]
 
 
@@ -289,14 +291,18 @@ def test_branches_are_followed_both_ways_and_joined_by_their_condition():
     box = enclose(branching, lower, upper, states=2)
     np.testing.assert_allclose(box.lower, [[2.25, 0.2], [math.sin(0.2), 0.0]])
     np.testing.assert_allclose(box.jacobian_upper[:, 0, 0], [3.2, 0.0])
-    with pytest.raises(EnclosureError, match=r"`where` needs a condition.*undecided at row 0 \(test_programs.py"):
+    with pytest.raises(
+        EnclosureError, match=r"`where` needs a condition.*undecided at row 0 \(test_programs.py"
+    ):
         enclose(branching, [[0.9, 0.2, 1.0]], [[1.1, 0.3, 1.0]], states=2)
     with pytest.raises(EnclosureError, match="`function` must not raise; it does on a branch"):
         enclose(branching, [[-1.0, 0.2, 1.0]], [[-0.5, 0.3, 1.0]], states=2)
 
 
 def test_a_branch_that_is_not_taken_may_be_undefined():
-    box = enclose(lambda x, u: np.where(x > 0, np.sqrt(x), 1 / (x - 1)), [[1.0], [-2.0]], [[4.0], [-1.0]], states=1)
+    box = enclose(
+        lambda x, u: np.where(x > 0, np.sqrt(x), 1 / (x - 1)), [[1.0], [-2.0]], [[4.0], [-1.0]], states=1
+    )
     np.testing.assert_allclose(box.lower[:, 0], [1.0, -0.5])
     np.testing.assert_allclose(box.upper[:, 0], [2.0, -1 / 3])
 

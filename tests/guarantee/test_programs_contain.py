@@ -230,6 +230,23 @@ def count_escapes(
     return found
 
 
+def count_rounding_escapes(model, reference, box: Enclosure, points: np.ndarray, states: int) -> int:
+    """Points at which NumPy's value is farther from the exact one than `rounding` says."""
+    rows, each, inputs = points.shape
+    flat = points.reshape(-1, inputs)
+    with np.errstate(all="ignore"):
+        values = model(flat[:, :states], flat[:, states:]).reshape(rows, each)
+    found = 0
+    for row, many in enumerate(points):
+        allowed = box.rounding[row, 0]
+        for place, value in zip(many.tolist(), values[row].tolist(), strict=True):
+            if np.isfinite(value) and np.isfinite(allowed):
+                gap = abs(arb(value) - reference([arb(x) for x in place]))
+                found += bool(gap > arb(float(allowed)))
+    counted["exact"] += rows * each
+    return found
+
+
 def count_value_escapes(reference: Callable[[list[arb]], arb], box: Range, points: np.ndarray) -> int:
     """Escapes of values alone, which is cheap enough for many points."""
     found = 0
@@ -278,13 +295,15 @@ def check_function(function: Function, seed: int, boxes: int = 150, exact: int =
         lambda point: function.ball(*point), box, sample(rng, lower, upper, 10 * exact)
     )
     found["float"] = count_float_escapes(model, box, sample(rng, lower, upper, plain), len(domain))
+    rounded = sample(rng, lower, upper, exact)
+    found["rounding"] = count_rounding_escapes(model, lambda x: function.ball(*x), box, rounded, len(domain))
     return found
 
 
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_every_function_contains_values_derivatives_and_floats(name):
     found = check_function(FUNCTIONS[name], seed=len(name))
-    assert found == {"value": 0, "derivative": 0, "mean value": 0, "float": 0}
+    assert found == {"value": 0, "derivative": 0, "mean value": 0, "float": 0, "rounding": 0}
 
 
 WITHOUT = """
@@ -314,7 +333,9 @@ def test_the_check_notices_arithmetic_without_outward_rounding(names, functions)
     """In a process of its own, in which kernels are not compiled and their constants can be taken away."""
     script = WITHOUT.format(folder=str(Path(__file__).parent), names=names, functions=functions)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
     found = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     assert set(found) == set(functions) and all(int(count) > 5 for count in found.values())
 
@@ -467,7 +488,9 @@ def test_expressions_contain_values_derivatives_and_floats(tree, seed):
     )
     found["value"] += count_value_escapes(as_values(tree), box, sample(rng, lower, upper, 150))
     found["float"] = count_float_escapes(as_model(tree), box, sample(rng, lower, upper, 2000), 2)
-    assert found == {"value": 0, "derivative": 0, "mean value": 0, "float": 0}
+    rounded = sample(rng, lower, upper, 40)
+    found["rounding"] = count_rounding_escapes(as_model(tree), as_values(tree), box, rounded, 2)
+    assert found == {"value": 0, "derivative": 0, "mean value": 0, "float": 0, "rounding": 0}
     split = enclose(as_model(tree), lower, upper, states=2, splits=2)
     assert (split.lower >= box.lower).all() and (split.jacobian_upper <= box.jacobian_upper).all()
     found = count_escapes(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tether.programs import enclose
 from tether.pipeline import FitConfig, build_tether, prepare
+from tether.programs import enclose
 from tether.studies.drones import crazyflie
 from tether.studies.drones.attitude import quaternion_of
 from tether.studies.drones.data import (

@@ -5,8 +5,8 @@ import pytest
 
 from tether.adapters import carla
 from tether.data import Transitions, wrap_angle
-from tether.programs import enclose
 from tether.pipeline import TETHERED, FitConfig, build_tether, measure, prepare, train_method
+from tether.programs import enclose
 from tether.rollout import rollout
 from tether.studies.vehicle.data import (
     DOMAINS,

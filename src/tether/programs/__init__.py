@@ -24,12 +24,12 @@ model's source are the float64 numbers they are. The program is checked against 
 the boxes before anything is proved from it.
 
 What M may use: all of NumPy that moves entries (indexing, assignment, zeros, empty, full, array, c_, stack,
-block, reshape, split, roll, take, ...); ``+ - * / ** % //``, abs, sqrt, cbrt, exp, expm1, exp2, log, log1p, log2,
-log10, sin, cos, tan, arcsin, arccos, arctan, arctan2, sinh, cosh, tanh, arcsinh, arccosh, arctanh, square,
-reciprocal, hypot, logaddexp, minimum, maximum, clip, min, max, float_power, deg2rad, rad2deg, sum, mean, prod,
-cumsum, cumprod, diff, ``@``, dot, inner, outer, tensordot, einsum, cross, polyval, linalg.norm; the functions of
-:mod:`math` on scalars; comparisons, where, select, ``if``, sign, floor, ceil, round and mod where they are decided
-over each box. All else raises `EnclosureError`, naming the line.
+block, reshape, split, roll, take, ...); ``+ - * / ** % //``, abs, sqrt, cbrt, exp, expm1, exp2, log, log1p,
+log2, log10, sin, cos, tan, arcsin, arccos, arctan, arctan2, sinh, cosh, tanh, arcsinh, arccosh, arctanh,
+square, reciprocal, hypot, logaddexp, minimum, maximum, clip, min, max, float_power, deg2rad, rad2deg, sum,
+mean, prod, cumsum, cumprod, diff, ``@``, dot, inner, outer, tensordot, einsum, cross, polyval, linalg.norm;
+the functions of :mod:`math` on scalars; comparisons, where, select, ``if``, sign, floor, ceil, round and mod
+where they are decided over each box. All else raises `EnclosureError`, naming the line.
 """
 
 from tether.programs.boxes import Enclosure, Range, enclose, enclose_range, program_of
@@ -37,4 +37,13 @@ from tether.programs.program import Program
 from tether.programs.refusal import EnclosureError
 from tether.programs.tracing import trace
 
-__all__ = ["Enclosure", "EnclosureError", "Program", "Range", "enclose", "enclose_range", "program_of", "trace"]
+__all__ = [
+    "Enclosure",
+    "EnclosureError",
+    "Program",
+    "Range",
+    "enclose",
+    "enclose_range",
+    "program_of",
+    "trace",
+]

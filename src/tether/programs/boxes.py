@@ -87,9 +87,7 @@ def enclose(
     return _split(program, (low, high), whole, splits) if splits else whole
 
 
-def enclose_range(
-    function: Function | Program, lower: ArrayLike, upper: ArrayLike, *, states: int
-) -> Range:
+def enclose_range(function: Function | Program, lower: ArrayLike, upper: ArrayLike, *, states: int) -> Range:
     """Bound M over K boxes, without derivatives; arguments as for `enclose`."""
     low, high = _check_boxes(lower, upper, states)
     return _range(program_of(function, low, high, states), low, high)
@@ -166,7 +164,9 @@ def _check_boxes(lower: ArrayLike, upper: ArrayLike, states: int) -> Pair:
     return low, high
 
 
-def _evaluate(program: Program, lower: Array, upper: Array, *, derivatives: bool, rounding: bool = True) -> Enclosure:
+def _evaluate(
+    program: Program, lower: Array, upper: Array, *, derivatives: bool, rounding: bool = True
+) -> Enclosure:
     """The interpreter on all cores; undefined outputs are NaN."""
     rows, outputs = len(lower), len(program.tape.outputs)
     low, high = np.empty((rows, outputs)), np.empty((rows, outputs))
@@ -177,9 +177,7 @@ def _evaluate(program: Program, lower: Array, upper: Array, *, derivatives: bool
     filled = (low, high, *slopes, errors)
 
     def run(part: slice) -> None:
-        interpret_boxes(
-            program.tape, lower[part], upper[part], effort, *(array[part] for array in filled)
-        )
+        interpret_boxes(program.tape, lower[part], upper[part], effort, *(array[part] for array in filled))
 
     in_threads(run, rows)
     return Enclosure(low, high, *slopes, errors)

@@ -1,7 +1,7 @@
 """While a trace runs: constructors whose arrays can hold nodes, and the functions of :mod:`math` on nodes.
 
-``np.zeros`` makes floats, which cannot hold a node, and ``math.sin`` wants a float, which a node is not. So both
-are replaced for as long as the trace runs: as attributes of their modules, and as names that M, and the
+``np.zeros`` makes floats, which cannot hold a node, and ``math.sin`` wants a float, which a node is not. So
+both are replaced for as long as the trace runs: as attributes of their modules, and as names that M, and the
 functions it can reach, imported from there. Code of NumPy's own and of SciPy's sees what it always saw.
 """
 
@@ -14,14 +14,16 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
+from tether.programs import functions as _functions  # noqa: F401 (names what is replaced below)
 from tether.programs import graph as codes
 from tether.programs.arrays import UNASSIGNED, Traced, graph_of, plain_objects, wrap
 from tether.programs.refusal import refuse
-from tether.programs.scalars import Node, apply, as_number, make
+from tether.programs.scalars import Node, apply, as_number, is_condition, make
 
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "numba", "joblib", "matplotlib"})
 _LOCK = threading.RLock()
@@ -89,7 +91,9 @@ def _reachable_globals(function: Any) -> list[dict[str, Any]]:
 def _named(code: types.CodeType, names: dict[str, Any]) -> list[Any]:
     """What the names in a piece of code stand for, those of its own functions and of modules included."""
     values = [names[name] for name in code.co_names if name in names]
-    for module in [value for value in values if isinstance(value, types.ModuleType) and _is_users(value.__name__)]:
+    for module in [
+        value for value in values if isinstance(value, types.ModuleType) and _is_users(value.__name__)
+    ]:
         values += [getattr(module, name) for name in code.co_names if hasattr(module, name)]
     for part in code.co_consts:
         if isinstance(part, types.CodeType):
@@ -155,7 +159,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any
 
 
 def _converting(original: Callable[..., Any], *, copies: bool) -> Callable[..., Any]:
-    """`array` and its like: an array of the trace from anything that is, or that makes a fresh one of floats."""
+    """`array` and its like: an array of the trace, from one or from what makes a fresh one of floats."""
 
     @wraps(original)
     def convert(value: Any, dtype: Any = None, *arguments: Any, **options: Any) -> Any:
@@ -176,8 +180,10 @@ def _converting(original: Callable[..., Any], *, copies: bool) -> Callable[..., 
 
 def _settled(result: Any) -> Any:
     """Mixed conditions and numbers become numbers, as in an array of floats."""
-    kinds = {isinstance(value, Node) and value.is_condition or isinstance(value, bool) for value in result.flat}
-    if kinds == {True, False}:
+    for value in result.flat:
+        if not isinstance(value, Node | Number | np.bool_):
+            refuse("array", f"must be given numbers in rows of one length; got {type(value).__name__}")
+    if len({is_condition(value) for value in result.flat}) == 2:
         result[...] = np.frompyfunc(as_number, 1, 1)(result.view(np.ndarray))
     return result.view(Traced)
 
@@ -233,7 +239,9 @@ def _mathematical(original: Callable[..., Any], ufunc: np.ufunc) -> Callable[...
 def _scalar(value: Any) -> Any:
     if isinstance(value, Traced):
         if value.size != 1:
-            refuse("math", f"must be given scalars; got an array of shape {value.shape}", "Use NumPy's function")
+            refuse(
+                "math", f"must be given scalars; got an array of shape {value.shape}", "Use NumPy's function"
+            )
         return value.reshape(-1)[0]
     return value
 
@@ -244,7 +252,11 @@ def _hypot(*parts: Any) -> Any:
     if graph is None:
         return _hypot.__wrapped__(*parts)  # type: ignore[attr-defined]
     scalars = [as_number(_scalar(part)) for part in parts]
-    return apply(np.hypot, *scalars) if len(parts) == 2 else make(graph, codes.NORM, *scalars, value=len(parts) + 8.0)
+    return (
+        apply(np.hypot, *scalars)
+        if len(parts) == 2
+        else make(graph, codes.NORM, *scalars, value=len(parts) + 8.0)
+    )
 
 
 @wraps(math.log)
@@ -278,7 +290,10 @@ _REPLACED: list[tuple[Any, Any]] = [
     (np.c_, _Joiner(np.c_)),
     (np.r_, _Joiner(np.r_)),
     (np.linalg.norm, _listed(np.linalg.norm)),
-    *((function, _listed(function)) for function in (np.sum, np.mean, np.prod, np.min, np.max, np.any, np.all)),
+    *(
+        (function, _listed(function))
+        for function in (np.sum, np.mean, np.prod, np.min, np.max, np.any, np.all)
+    ),
     (math.hypot, _hypot),
     (math.log, _log),
     *((getattr(math, name), _mathematical(getattr(math, name), ufunc)) for name, ufunc in _MATH.items()),

@@ -138,7 +138,7 @@ def angle(a, b, c, d):
 
 @inlined
 def length_slope(a, b, c, d):
-    """Slope of a length in [c, d] by a part in [a, b]: part / whole, in [-1, 1] even where the length is 0."""
+    """Slope of a length in [c, d] by a part in [a, b]: part / whole; in [-1, 1] even at length 0."""
     if c <= 0.0:
         return -1.0 if a < 0.0 else 0.0, 1.0 if b > 0.0 else 0.0
     low, high = divide(a, b, c, d)

@@ -1,8 +1,9 @@
-"""Why a program is not defined over a box, in words: the operation, its operand there, and the user's line."""
+"""Why a program is not defined over a box: the operation, its operand there, and the user's line."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether.programs import graph as codes
 from tether.programs.graph import NAMES
@@ -15,7 +16,10 @@ _ZERO = ("must not divide by an interval that contains 0", _SMALLER)
 _ABOVE = "Use np.maximum first, or smaller boxes"
 _UNIT = ("must be given values in [-1, 1]", "Use np.clip(x, -1, 1) first")
 _CONSTANT = ("must be constant over each box", "Use smaller boxes, or leave it out")
-_PERIOD = ("must stay within one period over each box", "Leave angles unwrapped inside M, or use smaller boxes")
+_PERIOD = (
+    "must stay within one period over each box",
+    "Leave angles unwrapped inside M, or use smaller boxes",
+)
 _UNDEFINED = {
     codes.DIVIDE: _ZERO,
     codes.RECIPROCAL: _ZERO,
@@ -74,7 +78,9 @@ def explain(program: Program, lower: Array, upper: Array, row: int) -> str:
     if undefined:
         node, rules = _cause(program, undefined[0], low, high, np.isnan(low)), _UNDEFINED
     else:
-        steep = np.array([np.isnan(dlow[a:b]).any() for a, b in zip(tape.columns[:-1], tape.columns[1:], strict=True)])
+        steep = np.array(
+            [np.isnan(dlow[a:b]).any() for a, b in zip(tape.columns[:-1], tape.columns[1:], strict=True)]
+        )
         outputs = [k for k in tape.outputs.tolist() if steep[k]]
         if not outputs:
             return "`function` has a derivative that overflows. Use smaller boxes."
@@ -82,7 +88,7 @@ def explain(program: Program, lower: Array, upper: Array, row: int) -> str:
     return _words(program, node, rules, low, high, row)
 
 
-def _cause(program: Program, node: int, low: Array, high: Array, bad: Array) -> int:
+def _cause(program: Program, node: int, low: Array, high: Array, bad: NDArray[np.bool_]) -> int:
     """The first operation on the way to a node that is bad although its operands are not."""
     tape = program.tape
     while True:
@@ -101,13 +107,17 @@ def _cause(program: Program, node: int, low: Array, high: Array, bad: Array) -> 
         node = worse[0]
 
 
-def _words(program: Program, node: int, rules: dict[int, tuple[str, str]], low: Array, high: Array, row: int) -> str:
+def _words(
+    program: Program, node: int, rules: dict[int, tuple[str, str]], low: Array, high: Array, row: int
+) -> str:
     tape, operation = program.tape, int(program.tape.operations[node])
     line = program.lines[node]
     place = f"at row {row}" + (f" ({line})" if line else "")
     name = NAMES.get(operation, "function")
     if operation in (codes.WHERE, codes.NUMBER):
-        return f"`{name}` needs a condition that is the same over each whole box; undecided {place}. {_DECIDE}."
+        return (
+            f"`{name}` needs a condition that is the same over each whole box; undecided {place}. {_DECIDE}."
+        )
     if operation == codes.UNDEFINED:
         return f"`function` must not raise; it does on a branch taken {place}."
     if operation not in rules:

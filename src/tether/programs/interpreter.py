@@ -1,9 +1,9 @@
 """The program over boxes: ranges, derivatives and roundings of every node, a few boxes at a time; compiled.
 
-Each box has a lane of its own in the registers: for node k, ``low[k]`` and ``high[k]`` hold its range, NaN where
-it is not defined throughout; ``error[k]`` bounds how far NumPy's own float64 value can be from the exact one;
-derivatives by the inputs that the node depends on are at ``columns[k] : columns[k + 1]``, NaN where they are
-not bounded.
+Each box has a lane of its own in the registers: for node k, ``low[k]`` and ``high[k]`` hold its range, NaN
+where it is not defined throughout; ``error[k]`` bounds how far NumPy's own float64 value can be from the
+exact one; derivatives by the inputs that the node depends on are at ``columns[k] : columns[k + 1]``, NaN
+where they are not bounded.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def _binary_range(operation, a, b, c, d, same):
     if operation == codes.ARCTAN2:
         return angle(a, b, c, d)
     if operation == codes.HYPOT:
-        low, high = inflate(math.hypot(smallest(a, b), smallest(c, d)), math.hypot(magnitude(a, b), magnitude(c, d)))
+        low, high = inflate(
+            math.hypot(smallest(a, b), smallest(c, d)), math.hypot(magnitude(a, b), magnitude(c, d))
+        )
         return max(low, 0.0), high
     if operation == codes.LOGADDEXP:
         return logaddexp(a, b, c, d)
@@ -158,9 +160,13 @@ def _slopes(tape, k, q, low, high, lane):
         x = tape.operands[start + q]
         return length_slope(low[x, lane], high[x, lane], low[k, lane], high[k, lane])
     if tape.starts[k + 1] - start == 1:
-        return unary_slope(operation, low[x, lane], high[x, lane], low[k, lane], high[k, lane], tape.values[k])
+        return unary_slope(
+            operation, low[x, lane], high[x, lane], low[k, lane], high[k, lane], tape.values[k]
+        )
     y = tape.operands[start + 1]
-    return _binary_slope(operation, q, low[x, lane], high[x, lane], low[y, lane], high[y, lane], low[k, lane], high[k, lane])
+    return _binary_slope(
+        operation, q, low[x, lane], high[x, lane], low[y, lane], high[y, lane], low[k, lane], high[k, lane]
+    )
 
 
 @inlined
@@ -237,7 +243,11 @@ def _error_of(tape, k, low, high, error, lane):
         own = (tape.values[k] + 8.0) * 2 * _UNIT * size + FAINT
     elif operation == codes.LOGADDEXP:
         x, y = tape.operands[start], tape.operands[start + 1]
-        own = 4 * _LIBRARY_ERROR * (magnitude(low[x, lane], high[x, lane]) + magnitude(low[y, lane], high[y, lane]) + 1.0)
+        own = (
+            4
+            * _LIBRARY_ERROR
+            * (magnitude(low[x, lane], high[x, lane]) + magnitude(low[y, lane], high[y, lane]) + 1.0)
+        )
     elif operation <= codes.DIVIDE or operation == codes.SQUARE or operation == codes.SQRT:
         own = _UNIT * size + TINY
     else:
@@ -412,7 +422,11 @@ def interpret_boxes(tape, lower, upper, effort, low, high, jacobian_low, jacobia
     `effort`: 0 for ranges alone, 1 for derivatives as well, 2 for roundings as well.
     """
     nodes, columns = len(tape.operations), tape.columns[-1]
-    register_low, register_high, error = (np.empty((nodes, LANES)), np.empty((nodes, LANES)), np.empty((nodes, LANES)))
+    register_low, register_high, error = (
+        np.empty((nodes, LANES)),
+        np.empty((nodes, LANES)),
+        np.empty((nodes, LANES)),
+    )
     dlow, dhigh, scratch = np.empty((columns, LANES)), np.empty((columns, LANES)), np.empty((4, LANES))
     boxes_low, boxes_high = np.empty((LANES, lower.shape[1])), np.empty((LANES, lower.shape[1]))
     for begin in range(0, len(lower), LANES):

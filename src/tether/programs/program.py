@@ -26,7 +26,7 @@ class Tape(NamedTuple):
         operands: node of each operand.
         columns: (N + 1,) where the derivatives of each begin; one for each input that it depends on.
         inputs: which input each derivative is by, ascending within a node.
-        places: (N + 1,) where the places of each node's operands begin, one for each derivative of each operand.
+        places: (N + 1,) where the slots of each node begin, one for each derivative of each operand.
         slots: where, among the derivatives of a node, the next derivative of an operand goes.
         outputs: (P,) nodes.
     """

@@ -1,12 +1,13 @@
 """Arithmetic on intervals, rounded outward, compiled; every function takes and gives limits as floats.
 
-``lower <= upper`` stands for all reals between them, infinite limits for finite numbers without limit. Results
-contain the exact real result for every choice of reals in the operands, and so the float64 result that NumPy
-computes from floats in them: rounding to nearest cannot cross a float64 limit. NaN stands for undefined.
+``lower <= upper`` stands for all reals between them, infinite limits for finite numbers without limit.
+Results contain the exact real result for every choice of reals in the operands, and so the float64 result
+that NumPy computes from floats in them: rounding to nearest cannot cross a float64 limit. NaN stands for
+undefined.
 
 Sound because float64 ``+ - * /`` and ``sqrt`` are correctly rounded, so that one unit in the last place,
 outward, contains the exact result. ``|x| 2**-52`` is at least that unit where x is normal, and 5e-324 is
-where it is not. Exact zeros and sums that come out exact stay exact, which keeps constant derivatives constant.
+where it is not. Exact zeros and exact sums stay exact, which keeps constant derivatives constant.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ULP = 2.0**-52
 TINY = 5e-324
 LARGEST = float(np.finfo(np.float64).max)
 # NumPy's least accurate vectorised functions err by 4 units in the last place (AVX-512, stated in
-# numpy/numpy#19478; on AVX2 we measured at most 1.7), the compiled ones here by 1. This covers the exact value
-# from ours and NumPy's from the exact, with margin.
+# numpy/numpy#19478; on AVX2 we measured at most 1.7), the compiled ones here by 1. This covers the exact
+# value from ours and NumPy's from the exact, with margin.
 LIBRARY = 10 * ULP
 FAINT = 1e-322
 """A few steps of the subnormal grid."""
@@ -68,7 +69,7 @@ def add_up(x, y):
 
 @inlined
 def product(x, y):
-    """x y, where 0 times an infinite limit is 0: that stands for finite numbers without limit."""
+    """X y, where 0 times an infinite limit is 0: that stands for finite numbers without limit."""
     if (x == 0.0 and math.isinf(y)) or (y == 0.0 and math.isinf(x)):
         return 0.0
     return x * y

@@ -61,14 +61,14 @@ class Node:
         return f"Node({self.number})"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        from tether.programs.arrays import call_ufunc
+        from tether.programs.ufuncs import call_ufunc
 
         return call_ufunc(ufunc, method, inputs, options)
 
-    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        from tether.programs.arrays import call_function
+    def __array_function__(self, function: Any, _types: Any, arguments: Any, options: Any) -> Any:
+        from tether.programs.functions import call_function
 
-        return call_function(function, types, arguments, options)
+        return call_function(function, arguments, options)
 
     def _as_array(self) -> Any:
         from tether.programs.arrays import wrap
@@ -120,7 +120,9 @@ for _name, _ufunc in {
 }.items():  # fmt: skip
     setattr(Node, f"__{_name}__", _operator(_ufunc))
 
-_REAL = (np.floating, np.integer, np.bool_)
+
+_TOO_LONG: Any = np.longdouble
+_REAL: tuple[Any, ...] = (int, float, np.floating, np.integer)
 
 
 def as_constant(value: Any, operation: str, *, infinite: bool = False) -> float | bool:
@@ -133,7 +135,7 @@ def as_constant(value: Any, operation: str, *, infinite: bool = False) -> float 
     """
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, np.longdouble) or not isinstance(value, int | float | np.floating | np.integer):
+    if isinstance(value, _TOO_LONG) or not isinstance(value, _REAL):
         kind = type(value).__name__
         refuse(operation, f"must be given real numbers of at most float64's precision; got {kind}")
     try:
@@ -187,11 +189,8 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
 
 def _folded(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
     """A constant, by NumPy itself, in float64 as an entry of an array of floats would be."""
-    plain = [
-        operand if isinstance(operand, bool | np.bool_) else np.float64(as_constant(operand, ufunc.__name__, infinite=True))
-        for operand in operands
-    ]  # fmt: skip
-    result = ufunc(*plain)
+    constants = [as_constant(operand, ufunc.__name__, infinite=True) for operand in operands]
+    result = ufunc(*(value if isinstance(value, bool) else np.float64(value) for value in constants))
     return bool(result) if isinstance(result, np.bool_) else float(result)
 
 
@@ -286,7 +285,9 @@ def _differ(graph: Graph, one: Any, two: Any) -> Any:
 def _bitwise(rule: Callable[..., Any]) -> Callable[..., Any]:
     def of_conditions(graph: Graph, *operands: Any) -> Any:
         if not all(map(is_condition, operands)):
-            refuse("bitwise operation", "must be given conditions on both sides", "Compare with a number first")
+            refuse(
+                "bitwise operation", "must be given conditions on both sides", "Compare with a number first"
+            )
         return rule(graph, *operands)
 
     return of_conditions

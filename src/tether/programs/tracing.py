@@ -96,7 +96,9 @@ class _Run:
         """Nodes of the outputs, given some answers: one run, and more for the other answers."""
         self.paths += 1
         if self.paths > _MOST_PATHS:
-            refuse("if", f"may branch into at most {_MOST_PATHS} ways", "Use np.where, np.minimum or np.maximum")
+            refuse(
+                "if", f"may branch into at most {_MOST_PATHS} ways", "Use np.where, np.minimum or np.maximum"
+            )
         path = _Path(self.graph, self.renamed, dict(answers), [])
         try:
             result: Any = self._outputs(self._call(path))
@@ -121,16 +123,23 @@ class _Run:
         if isinstance(held, Exception) and isinstance(other, Exception):
             return held
         width = len(other) if isinstance(held, Exception) else len(held)
-        undefined = [self.graph.add(codes.UNDEFINED, (), float(k), "a branch that raises") for k in range(1)] * width
+        undefined = [
+            self.graph.add(codes.UNDEFINED, (), float(k), "a branch that raises") for k in range(1)
+        ] * width
         one = undefined if isinstance(held, Exception) else held
         two = undefined if isinstance(other, Exception) else other
         if len(one) != len(two):
-            raise ValueError(f"`function` must return one shape on every branch; got {len(one)} and {len(two)} outputs.")
+            raise ValueError(
+                f"`function` must return one shape on every branch; got {len(one)} and {len(two)} outputs."
+            )
         pairs = zip(one, two, strict=True)
         return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b)) for a, b in pairs]
 
     def _call(self, path: _Path) -> Any:
-        given = [part.copy().view(arrays.Traced) for part in (self.symbols[:, : self.states], self.symbols[:, self.states :])]
+        given = [
+            part.copy().view(arrays.Traced)
+            for part in (self.symbols[:, : self.states], self.symbols[:, self.states :])
+        ]
         before = scalars.decide, refusal.swallowed
         scalars.decide, refusal.swallowed = path.decide, []
         try:
@@ -158,7 +167,9 @@ class _Run:
     def _check_untouched(self, given: list[Any]) -> None:
         whole = np.concatenate([np.asarray(part).view(np.ndarray) for part in given], axis=1)
         if any(one is not two for one, two in zip(whole.flat, self.symbols.flat, strict=True)):
-            raise EnclosureError("`function` must not change its arguments; it wrote to them. Copy them first.")
+            raise EnclosureError(
+                "`function` must not change its arguments; it wrote to them. Copy them first."
+            )
 
     def _outputs(self, result: Any) -> list[int]:
         if isinstance(result, list | tuple):

@@ -1,0 +1,195 @@
+"""NumPy's functions on arrays of a trace: those that move entries are NumPy's own, on arrays of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tether.programs.arrays import (
+    UNASSIGNED,
+    Traced,
+    constants_of,
+    graph_of,
+    is_float64,
+    numbers_of,
+    plain_objects,
+    result_of,
+    where,
+    wrap,
+)
+from tether.programs.refusal import refuse, refuse_unsupported
+from tether.programs.scalars import Node
+from tether.programs.sums import length, multiply_matrices
+from tether.programs.ufuncs import call_ufunc
+
+
+def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """What NumPy calls for a function of which an argument is traced."""
+    if function in FUNCTIONS:
+        try:
+            return _result_of(FUNCTIONS[function](*arguments, **options))
+        except TypeError as error:
+            if "argument" not in str(error) or "unexpected" not in str(error):
+                raise
+            refuse(
+                function.__name__, f"was given an argument that is not known here ({error})", "Leave it out"
+            )
+    if function in _BILINEAR:
+        operands = [plain_objects(value) if _is_operand(value) else value for value in arguments]
+        return result_of(_bilinear_function(function, operands, options))
+    if function in _STRUCTURE:
+        return _structure(function, arguments, options)
+    if graph_of(*arguments, *options.values()) is None:
+        return _of_constants(function, arguments, options)
+    module = getattr(function, "__module__", "").removeprefix("numpy").lstrip(".")
+    refuse_unsupported(f"{module}.{function.__name__}" if module == "linalg" else function.__name__)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, Node | np.ndarray) or (
+        isinstance(value, list | tuple) and graph_of(value) is not None
+    )
+
+
+def _bilinear_function(function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
+    """As :func:`multiply_matrices`, with arguments that are not arrays in their places."""
+    places = [k for k, value in enumerate(operands) if _is_operand(value)]
+    if function is np.einsum and not isinstance(operands[0], str):
+        refuse("einsum", "must be given its subscripts as text", "Write np.einsum('ij,j->i', a, b)")
+    extra = {key: options.pop(key) for key in ("axes", "axis") if key in options and function is np.tensordot}
+    if function is np.einsum:
+        if not is_float64(options.pop("dtype", None)):
+            refuse("einsum", "makes float64 only", "Leave `dtype` out")
+        options.pop("optimize", None)  # another order of the same products, which the sum allows for
+
+    def call(*arrays: Any) -> Any:
+        whole = list(operands)
+        for place, array in zip(places, arrays, strict=True):
+            whole[place] = array
+        return function(*whole, **extra)
+
+    call.__name__ = function.__name__
+    return multiply_matrices(call, [operands[k] for k in places], options)
+
+
+def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """NumPy's own function on arrays of objects; what it gives is traced again."""
+    if not is_float64(options.pop("dtype", None)):
+        refuse(function.__name__, "makes float64 only", "Leave `dtype` out")
+    return _result_of(function._implementation(*arguments, **options))
+
+
+def _result_of(result: Any) -> Any:
+    if isinstance(result, list | tuple):
+        return type(result)(_result_of(part) for part in result) if type(result) in (list, tuple) else result
+    if isinstance(result, np.ndarray) and result.dtype == object and not isinstance(result, Traced):
+        return result.view(Traced)
+    return result
+
+
+def _of_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """Any function of constants, by NumPy; what it gives cannot be written to, as it may be a view."""
+    if options.get("out") is not None:
+        refuse(function.__name__, "does not take `out`", "Assign the result")
+
+    def floats(value: Any) -> Any:
+        if isinstance(value, Traced):
+            return constants_of(value.view(np.ndarray), function.__name__)
+        return type(value)(map(floats, value)) if type(value) in (list, tuple) else value
+
+    def frozen(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        kept = result_of(value)
+        if isinstance(kept, np.ndarray):
+            kept.flags.writeable = False
+        return kept
+
+    result = function(*map(floats, arguments), **{key: floats(value) for key, value in options.items()})
+    return tuple(map(frozen, result)) if isinstance(result, tuple) else frozen(result)
+
+
+def _select(conditions: Any, choices: Any, default: Any = 0) -> Any:
+    result = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = where(condition, choice, result)
+    return result
+
+
+def _mean(values: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    if not is_float64(dtype) or out is not None:
+        refuse("mean", "takes no `dtype` or `out`", "Leave it out")
+    keep = keepdims is True
+    total = call_ufunc(np.add, "reduce", (values,), {"axis": axis, "keepdims": keep})
+    count = np.size(values) / max(np.size(total), 1)
+    return np.true_divide(total, float(count))
+
+
+def _round(values: Any, decimals: int = 0, out: Any = None) -> Any:
+    if decimals != 0 or out is not None:
+        refuse("round", "is bounded for whole numbers only, where it is constant over each box")
+    return np.rint(values)
+
+
+def _norm(values: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    array = plain_objects(values)
+    flat = axis is None and (ord is None or array.ndim == 1)
+    if ord not in (None, 2) or not (flat or isinstance(axis, int | np.integer)):
+        refuse(
+            "linalg.norm", "is bounded as the Euclidean norm along one axis only", "Give `axis` and no `ord`"
+        )
+    if graph_of(array) is None:
+        return np.linalg.norm(constants_of(array, "norm"), ord, axis, keepdims)
+    return length(array, axis, keepdims)
+
+
+def _like(fill: Any) -> Callable[..., Any]:
+    def make_like(value: Any, *given: Any, **options: Any) -> Any:
+        filled, rest = (given[0], given[1:]) if fill is None else (fill, given)
+        if fill is None and not given:
+            filled = options.pop("fill_value")
+        if rest or not is_float64(options.pop("dtype", None)):
+            refuse("zeros_like", "makes float64 arrays only", "Leave `dtype` out")
+        shape = options.pop("shape", None)
+        array = np.empty(np.shape(value) if shape is None else shape, dtype=object)
+        array[...] = plain_objects(numbers_of(filled))
+        return array.view(Traced)
+
+    return make_like
+
+
+def _copyto(target: Any, source: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if not isinstance(target, Traced):
+        refuse("copyto", "cannot write into an array of floats", "Start from np.zeros inside the function")
+    target[...] = wrap(source) if where is True else where(where, source, target)
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: where,
+    np.select: _select,
+    np.mean: _mean,
+    np.round: _round,
+    np.linalg.norm: _norm,
+    np.copyto: _copyto,
+    np.empty_like: _like(UNASSIGNED),
+    np.zeros_like: _like(0.0),
+    np.ones_like: _like(1.0),
+    np.full_like: _like(None),
+}
+if hasattr(np, "around"):
+    FUNCTIONS[np.around] = _round
+_BILINEAR = (np.dot, np.inner, np.outer, np.tensordot, np.einsum, np.vdot, np.kron)
+_STRUCTURE = (
+    np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block, np.transpose,
+    np.reshape, np.ravel, np.squeeze, np.expand_dims, np.swapaxes, np.moveaxis, np.rollaxis, np.flip,
+    np.fliplr, np.flipud, np.rot90, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_to,
+    np.broadcast_arrays,
+    np.diagonal, np.diag, np.roll, np.repeat, np.tile, np.take, np.take_along_axis, np.split, np.array_split,
+    np.hsplit, np.vsplit, np.dsplit, np.copy, np.shape, np.ndim, np.size, np.sum, np.prod, np.min, np.max,
+    np.amin, np.amax, np.any, np.all, np.clip, np.cumsum, np.cumprod, np.diff, np.cross, np.polyval,
+    np.append, np.insert, np.delete, np.meshgrid, np.triu, np.tril, np.put_along_axis, np.apply_along_axis,
+    np.fill_diagonal, np.put, np.place, np.putmask, np.ix_,
+    np.unstack if hasattr(np, "unstack") else np.stack,
+)  # fmt: skip

@@ -1,0 +1,102 @@
+"""NumPy's ufuncs on arrays of a trace: called, reduced, accumulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether.programs.arrays import (
+    Traced,
+    constants_of,
+    graph_of,
+    is_float64,
+    numbers_of,
+    plain_objects,
+    result_of,
+    wrap,
+)
+from tether.programs.refusal import refuse, refuse_unsupported
+from tether.programs.scalars import RULES, apply
+from tether.programs.sums import add_up, multiply_matrices, multiply_up
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What NumPy calls for a ufunc of which an operand, or the output, is traced."""
+    name, out = ufunc.__name__, options.pop("out", None)
+    if options.pop("where", True) is not True:
+        refuse(name, "does not take `where`", "Use np.where on the result")
+    if not is_float64(options.pop("dtype", None)):
+        refuse(name, "makes float64 only", "Leave `dtype` out")
+    for harmless in ("casting", "order", "subok", "signature"):
+        if options.pop(harmless, None) is not None and harmless == "signature":
+            refuse(name, "does not take `signature`", "Leave it out")
+    result = _called(ufunc, method, [plain_objects(value) for value in inputs], options)
+    return result_of(result) if out is None else _write(out, result, name)
+
+
+def _called(ufunc: np.ufunc, method: str, operands: list[Any], options: dict[str, Any]) -> Any:
+    if method == "__call__" and ufunc is np.matmul:
+        return multiply_matrices(np.matmul, operands, options)
+    if method == "__call__" and not options:
+        return _elementwise(ufunc, operands)
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        return _reduce(ufunc, *operands, **options)
+    if method == "accumulate" and ufunc in (np.add, np.multiply):
+        return _accumulate(ufunc, *operands, **options)
+    if method == "outer" and not options:
+        one, two = operands
+        return _elementwise(ufunc, [np.expand_dims(one, tuple(range(-two.ndim, 0))), two])
+    name = ufunc.__name__
+    refuse_unsupported(name if method == "__call__" else f"{name}.{method}")
+
+
+def _elementwise(ufunc: np.ufunc, operands: list[Any]) -> Any:
+    if graph_of(*operands) is None:  # NumPy's own values, by its own loops
+        return ufunc(*(constants_of(operand, ufunc.__name__) for operand in operands))
+    if ufunc not in RULES:
+        refuse_unsupported(ufunc.__name__)
+    return np.frompyfunc(lambda *scalars: apply(ufunc, *scalars), len(operands), 1)(*operands)
+
+
+def _write(out: tuple[Any, ...], result: Any, name: str) -> Any:
+    target = out[0]
+    if not isinstance(target, Traced):
+        instead = "Start from np.zeros or np.zeros_like(states) inside the function"
+        refuse(name, "cannot write into an array of floats", instead)
+    if np.shape(result) != target.shape:
+        raise ValueError(f"`{name}` cannot write shape {np.shape(result)} into {target.shape}.")
+    target[...] = wrap(result)
+    return target
+
+
+def _reduce(ufunc: np.ufunc, values: Any, axis: Any = 0, keepdims: bool = False, **options: Any) -> Any:
+    name = ufunc.__name__
+    if any(value is not np._NoValue and value is not None for value in options.values()):
+        refuse(name, f"over entries does not take {', '.join(sorted(options))}", "Leave it out")
+    if graph_of(values) is None:
+        return ufunc.reduce(constants_of(values, name), axis=axis, keepdims=keepdims)
+    if ufunc is np.add:
+        return add_up(values, axis, keepdims)
+    if ufunc is np.multiply:
+        return multiply_up(values, axis, keepdims)
+    if not values.size:
+        refuse(name, "must be given entries; got none")
+    fold = np.frompyfunc(lambda one, two: apply(ufunc, one, two), 2, 1)
+    axes = range(values.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    for k in sorted((int(k) % max(values.ndim, 1) for k in axes), reverse=True):
+        values = fold.reduce(values, axis=k, keepdims=keepdims)
+    return values
+
+
+def _accumulate(ufunc: np.ufunc, values: Any, axis: int = 0, **options: Any) -> Any:
+    """Running sums, which NumPy takes in order."""
+    if any(value is not None for value in options.values()):
+        refuse(f"{ufunc.__name__}.accumulate", "does not take options", "Leave them out")
+    parts = [numbers_of(part) for part in np.moveaxis(values, axis, 0)]
+    for k in range(1, len(parts)):
+        parts[k] = plain_objects(_elementwise(ufunc, [plain_objects(parts[k - 1]), plain_objects(parts[k])]))
+    return np.moveaxis(np.stack([plain_objects(part) for part in parts]), 0, axis) if parts else values
+
+
+_REDUCTIONS = (np.add, np.multiply, np.minimum, np.maximum, np.logical_and, np.logical_or)
