@@ -13,9 +13,9 @@ Angles are compared on the circle: whatever is combined is first moved by whole 
 delta of an angle exceeds half a turn. Several A are averaged after each was moved by whole turns to be
 nearest to that of the nearest cell, A_0. Sound because M lies within e_k of A_k on the circle: let M' be M,
 moved to within e_0 of A_0. A_k, moved by some number of turns, is within e_k of M', so within e_0 + e_k of
-A_0; with both below a quarter turn that is less than half a turn, so that it is the one nearest to A_0. All A_k
-are then near the same M'. Where a cell that takes part has a remainder of a quarter turn or more, delta is half
-a turn.
+A_0; with both below a quarter turn that is less than half a turn, so that it is the one nearest to A_0. All
+are then near the same M'. Where a cell that takes part has a remainder of a quarter turn or more, delta is
+half a turn.
 """
 
 from __future__ import annotations
