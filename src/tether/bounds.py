@@ -21,7 +21,7 @@ half a turn.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,15 @@ class Limits:
     upper: Array
     anchor: Array
     delta: Array
+
+
+class _Parts(NamedTuple):
+    """What cells say of inputs, (N, P) each; `apart` is whether blended ones may be near different turns."""
+
+    anchor: Array
+    width: Array
+    remainder: Array
+    apart: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,51 +194,48 @@ class AffineBounds:
 
     def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
         """Limits at physical inputs (N, D); delta shrinks towards the memory."""
-        limits, apart = self._line(cells, inputs, location)
-        return replace(limits, delta=self._on_circle(limits.delta, apart))
+        parts = self._parts(cells, inputs, location)
+        lower, upper = parts.anchor - parts.width, parts.anchor + parts.width
+        delta = self._on_circle(parts.width + parts.remainder, parts.apart)
+        return Limits(lower, upper, parts.anchor, delta)
 
     def line_delta(self, cells: Cells, inputs: Array, location: Location) -> Array:
         """(N, P) half-width plus remainder, of angles too: linear in both, and at least what is claimed."""
-        return self._line(cells, inputs, location)[0].delta
+        parts = self._parts(cells, inputs, location)
+        return parts.width + parts.remainder
 
-    def _line(self, cells: Cells, inputs: Array, location: Location) -> tuple[Limits, NDArray[np.bool_]]:
-        """Limits with delta as on the line, and (N, P) whether cells that take part may be turns apart."""
+    def _parts(self, cells: Cells, inputs: Array, location: Location) -> _Parts:
         if self.blend:
-            anchor, width, remainder, apart = self._blended(cells, inputs, location)
+            parts = self._blended(cells, inputs, location)
         else:
-            anchor, width, remainder = self._of_cell(cells, inputs, location.cell, location.distance)
-            apart = np.zeros_like(anchor, dtype=bool)
-        width = width * self.opening(cells, inputs)[:, None]
-        return Limits(anchor - width, anchor + width, anchor, width + remainder), apart
+            parts = self._of_cell(cells, inputs, location.cell, location.distance)
+        return parts._replace(width=parts.width * self.opening(cells, inputs)[:, None])
 
-    def _of_cell(
-        self, cells: Cells, inputs: Array, cell: NDArray[np.int64], distance: Array
-    ) -> tuple[Array, Array, Array]:
-        """A, half-width and remainder (N, P) at inputs, each by the given cell at the given distance."""
+    def _of_cell(self, cells: Cells, inputs: Array, cell: NDArray[np.int64], distance: Array) -> _Parts:
+        """What the given cells (N,) say of inputs at the given distances (N,) from their memories."""
         distance = distance + (cells.outer_radii - cells.radii)[cell]
         anchor = self.expansion.evaluate(cells, inputs, cell)
-        return anchor, self.half_width[cell], self.expansion.remainder.at(cell, distance)
+        remainder = self.expansion.remainder.at(cell, distance)
+        return _Parts(anchor, self.half_width[cell], remainder, np.zeros(anchor.shape, dtype=bool))
 
-    def _blended(
-        self, cells: Cells, inputs: Array, location: Location
-    ) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-        """The same, by all cells that take part at an input; and where these may be turns apart.
+    def _blended(self, cells: Cells, inputs: Array, location: Location) -> _Parts:
+        """What all cells that take part at an input say together.
 
         Sound because each of them bounds the distance from M to its own A at the input, and the distance
         to an average is at most the average of the distances, once all A are near the same turn of M.
         """
         around = neighbourhood(cells, inputs, location, self.blend)
         rows, count = around.cell.shape
-        parts = self._of_cell(
+        each = self._of_cell(
             cells, np.repeat(inputs, count, axis=0), around.cell.ravel(), around.distance.ravel()
         )
         weight = around.weight[:, :, None]
-        anchors, widths, remainders = (part.reshape(rows, count, -1) for part in parts)
+        anchors, widths, remainders = (part.reshape(rows, count, -1) for part in each[:3])
         if self.angles.any():
             anchors = np.where(self.angles, one_turn(anchors, around.weight), anchors)
         averages = ((weight * part).sum(axis=1) for part in (anchors, widths, remainders))
-        anchor, width, remainder = averages
-        return anchor, width, remainder, ((remainders >= QUARTER_TURN) & (weight > 0)).any(axis=1)
+        apart = np.logical_or.reduce((remainders >= QUARTER_TURN) & (weight > 0), axis=1)
+        return _Parts(*averages, apart)
 
     def opening(self, cells: Cells, inputs: Array) -> Array:
         """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.
