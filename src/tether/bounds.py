@@ -200,7 +200,7 @@ class AffineBounds:
         return Limits(lower, upper, parts.anchor, delta)
 
     def line_delta(self, cells: Cells, inputs: Array, location: Location) -> Array:
-        """(N, P) half-width plus remainder, of angles too: linear in both, and at least what is claimed."""
+        """(N, P) half-width plus remainder, as if angles were on a line: linear in both."""
         parts = self._parts(cells, inputs, location)
         return parts.width + parts.remainder
 
@@ -234,8 +234,9 @@ class AffineBounds:
         if self.angles.any():
             anchors = np.where(self.angles, one_turn(anchors, around.weight), anchors)
         averages = ((weight * part).sum(axis=1) for part in (anchors, widths, remainders))
+        anchor, width, remainder = averages
         apart = np.logical_or.reduce((remainders >= QUARTER_TURN) & (weight > 0), axis=1)
-        return _Parts(*averages, apart)
+        return _Parts(anchor, width, remainder, apart)
 
     def opening(self, cells: Cells, inputs: Array) -> Array:
         """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.

@@ -23,8 +23,8 @@ used. Flushing to zero costs ``2^-126`` per operation, collected in `slack`. For
    the nearest cell's ``â_0``. fl(2π) is off by a relative u/2, the product and the difference by u each. As
    ``|2π n| <= S_k + S_0 + π`` and the result is within π of ``â_0``, moving costs at most 4 u T, and T bounds
    the size of the result, with ``T = S_k + S_0 + 4``, which from here on stands for S. The quotient that n is
-   rounded from is off by 3 u T / 2π, so that n is right where all cells that take part have ``remainder + κ T``
-   below π/2 (proof: :mod:`tether.bounds`). Where one has not, delta is π, and it never is more.
+   rounded from is off by 3 u T / 2π, so that n is right where all cells that take part have a ``remainder +
+   κ T`` below π/2 (proof: :mod:`tether.bounds`). Where one has not, delta is π, and it never is more.
 5. *Limits.* ``fl(â ± ĥ)`` errs by u (|â| + ĥ); the clamp is exact; ``fl(state + target)`` errs by u |output|.
    The half-width ĥ is the number as computed, so that rounding it costs nothing.
 6. *Delta* = ĥ + remainder + κ (S + ĥ) + u |output|, with ``κ = (D + 2B + 8) u (1 + 2^-10) >= γ_{D+2B+5}``,
