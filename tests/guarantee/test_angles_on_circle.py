@@ -130,21 +130,25 @@ def bearing_from_behind(s, u):
     return np.column_stack([np.pi + 0.5 * s[:, 0]])
 
 
-@pytest.fixture(scope="module")
-def behind():
+@pytest.fixture(scope="module", params=["data", "probes"])
+def behind(request):
+    """Exact data all over, or data on either side and nothing but probes where the bearing crosses ±π."""
     rng = np.random.default_rng(0)
-    states = rng.uniform(-1, 1, (3000, 2))
+    everywhere = rng.uniform(-1, 1, (3000, 2))
+    states = everywhere if request.param == "data" else everywhere[np.abs(everywhere[:, 0]) > 0.2]
+    rows = len(states)
     schema = make_schema(["x", "y"], [], ["bearing"], angles=["bearing"])
     data = tether.Transitions.from_arrays(
         states,
-        np.zeros((3000, 0)),
+        np.zeros((rows, 0)),
         bearing_from_behind(states, None),
-        episodes=np.arange(3000) // 50,
+        episodes=np.arange(rows) // 50,
         schema=schema,
     )
+    probes = tether.Probes.from_arrays(everywhere, np.zeros((3000, 0)), schema=schema)
     model = tether.fit(
-        data, trusted=bearing_from_behind, bounds="affine", evidence="proved", smooth=True, memories=300,
-        hidden=(8,), training=QUICK,
+        data, trusted=bearing_from_behind, probes=probes, bounds="affine", evidence="proved", smooth=True,
+        memories=300, hidden=(8,), training=QUICK,
     )  # fmt: skip
     return data, model
 
