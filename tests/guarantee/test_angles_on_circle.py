@@ -357,7 +357,7 @@ def test_the_farthest_of_an_arc_may_be_between_its_ends():
 def random_rotation(seed):
     """Angles that turn, bend and start anywhere, and one output that is none; with its own Jacobian."""
     rng = np.random.default_rng(seed)
-    inputs = int(rng.integers(1, 4))
+    inputs = int(rng.integers(2, 4))
     turn, bend, other = rng.standard_normal((3, inputs))
     speed, curve = 10 ** rng.uniform(-1, 1.7), 10 ** rng.uniform(-2, 0.7)
     offset = rng.choice([0.0, np.pi, -np.pi, 3.0, 50.0, 2e3 * np.pi])
@@ -376,25 +376,26 @@ def random_rotation(seed):
 
 
 def model_of(trusted, inputs, kind, evidence, seed):
-    """A tether of few cells of various sizes, and labels that are off by up to a radian."""
+    """A tether of few cells of various sizes, and labels that are off by up to a radian.
+
+    The angle is a bearing, or the next value of the first state, which is an angle then.
+    """
     rng = np.random.default_rng(seed + 1)
-    schema = Schema(
-        tuple(f"s{k}" for k in range(inputs)),
-        (),
-        ("bearing", "level"),
-        angles=("bearing",),
-        advances=(-1, -1),
-    )
+    names, target = tuple(f"s{k}" for k in range(inputs)), rng.choice(["next_state", "increment"])
+    if target == "increment":
+        schema = Schema(names, (), names[:2], angles=names[:1], advances=(0, 1))
+    else:
+        schema = Schema(names, (), ("bearing", "level"), angles=("bearing",), advances=(-1, -1))
     scale = 10.0 ** rng.uniform(-0.3, 0.3, inputs)
-    memories = rng.uniform(-1, 1, (40, inputs)) / scale
+    reach = np.where(schema.input_angles, np.pi, 1.0)
+    memories = reach * rng.uniform(-1, 1, (40, inputs)) / scale
     radii = rng.uniform(0.15, 0.6, 40) / scale.max()
-    box = np.full(inputs, 1.5)
+    box = 1.5 * reach
     cells = Cells(memories, np.array([[0, 1], [1, 2]]), scale, radii, -box, box)
-    common = (cells, trusted, schema, "next_state")
-    data = rng.uniform(-1, 1, (200, inputs))
-    truth = trusted.target(data, schema, "next_state") + rng.uniform(-1, 1, (200, 2)) * rng.choice(
-        [0, 1e-3, 1.0]
-    )
+    common = (cells, trusted, schema, target)
+    data = reach * rng.uniform(-1, 1, (200, inputs))
+    noise = rng.uniform(-1, 1, (200, 2)) * rng.choice([0, 1e-3, 1.0])
+    truth = trusted.target(data, schema, target) + noise
     built = "sampled" if evidence == "statistical" else evidence
     sampling = SamplingConfig(per_cell=16, refinements=2, epsilon=0.02, beta=1e-3)
     if kind == "interval":
@@ -407,8 +408,8 @@ def model_of(trusted, inputs, kind, evidence, seed):
         )
     if evidence == "statistical":
         bounds = calibrate(bounds, *common, sampling=sampling)
-    frame = Frame(schema, "next_state", Scaling(np.zeros(inputs), scale), Scaling(np.zeros(2), np.ones(2)))
-    return ConstrainedModel(mlp(inputs, 2, (4,)), frame, cells, bounds)
+    frame = Frame(schema, target, Scaling(np.zeros(inputs), scale), Scaling(np.zeros(2), np.ones(2)))
+    return ConstrainedModel(mlp(frame.features_width, 2, (4,)), frame, cells, bounds)
 
 
 def dense(model, rows, rng):
@@ -450,7 +451,7 @@ def test_random_rotations_by_draws(kind, seed):
         one = ConstrainedModel(network, model.frame, model.cells, model.bounds)
         found = one.predict(points, np.zeros((len(points), 0)), details=True)
         rows = found.in_domain
-        values = trusted.function(points, None)
+        values = trusted.function(model.schema.wrap_inputs(points, np.zeros((len(points), 0))), None)
         apart = exactly_apart(found.next_states[rows, 0], values[rows, 0])
         assert (apart > found.delta[rows, 0]).mean() <= 0.1
 
