@@ -3,6 +3,8 @@
 Distances are taken in 200 bits from the float64 numbers that M and the model return, with code of their own.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,13 +12,13 @@ from flint import arb, ctx
 
 import tether
 from tether.attack import attack
-from tether.bounds import Observations, bound_by_expansions, bound_by_intervals
+from tether.bounds import Observations, bound_by_expansions, bound_by_intervals, fitting_radii, within_budget
 from tether.calibration import calibrate
 from tether.cells import Cells
 from tether.certificate import certify, output_deltas
 from tether.constrained import ConstrainedModel, DirectModel, Frame, mlp
 from tether.data import HALF_TURN, MOST_RADIANS, Scaling, Schema, make_schema, near
-from tether.errors import TrustedModelError
+from tether.errors import CertificateError, TrustedModelError
 from tether.pipeline import DIRECT, FitConfig, prepare, train_method
 from tether.ranges import SamplingConfig
 from tether.single import single_delta, single_precision
@@ -456,8 +458,9 @@ def test_random_rotations_by_draws(kind, seed):
         assert (apart > found.delta[rows, 0]).mean() <= 0.1
 
 
-def test_cells_that_may_be_turns_apart_claim_half_a_turn():
-    """Big cells of a bending angle: each alone says little, together nothing; others are as good as ever."""
+@pytest.fixture(scope="module")
+def bending():
+    """Big cells of an angle that bends on one half of the box, and is straight on the other."""
     schema = make_schema(["x", "y"], [], ["bearing"], angles=["bearing"])
     memories = np.array([[x, y] for x in np.linspace(-1, 1, 9) for y in np.linspace(-1, 1, 9)])
     cells = Cells(memories, np.array([[0, 1]]), np.ones(2), 0.4, -np.ones(2), np.ones(2))
@@ -465,10 +468,35 @@ def test_cells_that_may_be_turns_apart_claim_half_a_turn():
     seen = Observations(memories, trusted.target(memories, schema, "next_state"), np.full(2, np.nan))
     bounds = bound_by_expansions(cells, trusted, schema, "next_state", observations=seen, blend=8)
     frame = Frame(schema, "next_state", Scaling(np.zeros(2), np.ones(2)), Scaling(np.zeros(1), np.ones(1)))
-    model = ConstrainedModel(mlp(2, 1, (4,)), frame, cells, bounds)
+    return ConstrainedModel(mlp(2, 1, (4,)), frame, cells, bounds), trusted
+
+
+def test_cells_that_may_be_turns_apart_claim_half_a_turn(bending):
+    """Each alone says little, together nothing; others are as good as ever."""
+    model, trusted = bending
     inputs = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
     assert_holds(model, trusted.function, inputs)
     found = model.predict(inputs, np.zeros((4000, 0)), details=True)
     assert found.delta[inputs[:, 0] < -0.8].max() < 1e-10
     assert (found.delta[inputs[:, 0] > 0.9] == HALF_TURN).mean() > 0.3
-    assert bounds.delta.max() == HALF_TURN
+    assert model.bounds.delta.max() == HALF_TURN == output_deltas(model)[0].maximum
+
+
+def test_a_budget_below_half_a_turn_keeps_blended_cells_together(bending):
+    model, trusted = bending
+    two, four = np.array([2.0]), np.array([4.0])
+    with pytest.raises(CertificateError, match="`delta` must leave room for the remainder"):
+        within_budget(model.bounds, two, model.schema)
+    assert within_budget(model.bounds, four, model.schema).delta.max() == HALF_TURN
+    cells = replace(model.cells, radii=fitting_radii(model.bounds, two) * (1 - 1e-9))
+    centers = model.cells.centers
+    seen = Observations(centers, trusted.target(centers, model.schema, "next_state"), np.full(2, np.nan))
+    smaller = bound_by_expansions(cells, trusted, model.schema, "next_state", observations=seen, blend=8)
+    assert 1.0 < within_budget(smaller, two, model.schema).delta.max() <= 2
+
+
+def test_bounds_that_do_not_know_of_angles_are_refused(bending):
+    model, _ = bending
+    unaware = replace(model.bounds, angles=None)
+    with pytest.raises(ValueError, match="`bounds` must say of the outputs that are angles"):
+        ConstrainedModel(model.network, model.frame, model.cells, unaware)

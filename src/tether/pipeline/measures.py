@@ -32,7 +32,7 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "operator_saturated": run.history.evaluations[-1].operator_saturated,
     }
     if isinstance(run.model, DirectModel) and run.method.tether == "direct":
-        width = run.model.half_width
+        width = schema.capped(run.model.half_width)
         result |= {
             "delta_certified": {
                 name: {"max": float(width[k]), "median": float(width[k])}
