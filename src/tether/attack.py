@@ -1,8 +1,8 @@
 """Tries to break a certificate: searches the domain for an input where some weights leave delta.
 
-Whatever the weights, an output lies in the bounds, and the worst one is at an end of them. So the search is
-over inputs alone, for the largest ``distance from M to the farther bound / delta``. A ratio above 1 is a
-counter-example.
+Whatever the weights, an output lies in the bounds, and the worst one is at an end of them, or opposite to M
+on the circle. So the search is over inputs alone, for the largest ``distance from M to the farthest output /
+delta``. A ratio above 1 is a counter-example.
 
 The search is cut into shards, as many as its budget asks for and each with a seed of its own, so that it
 finds the same on any number of cores.
@@ -215,8 +215,8 @@ class _Search:
         dx = len(model.schema.states)
         base = model.frame.base(inputs[:, :dx])
         values = self.trusted(inputs[:, :dx], inputs[:, dx:], model.schema)
-        ends = [model.schema.distance(base + end, values) for end in (limits.lower, limits.upper)]
-        ratio = np.maximum(*ends) / np.maximum(limits.delta, np.finfo(np.float64).tiny)
+        farthest = model.schema.farthest(values, base + limits.lower, base + limits.upper)
+        ratio = farthest / np.maximum(limits.delta, np.finfo(np.float64).tiny)
         return np.where(location.in_domain[:, None], ratio, 0.0)
 
 

@@ -66,6 +66,16 @@ def neighbourhood(cells: Cells, inputs: Array, location: Location, count: int) -
     return Neighbourhood(cell, distance, weight / total)
 
 
+def one_turn(anchors: Array, weight: Array) -> Array:
+    """Angles (N, B, P), each moved by whole turns to be nearest to the first that has a weight (N, B).
+
+    The first cell is the nearest, unless rounding put one before it whose ball does not hold the input.
+    """
+    first = (weight > 0).argmax(axis=1)[:, None, None]
+    reference = np.take_along_axis(anchors, first, axis=1)
+    return anchors - 2 * np.pi * np.round((anchors - reference) / (2 * np.pi))
+
+
 def _nearest(memories: Array, scaled: Array, count: int) -> NDArray[np.int64]:
     """(N, count) the nearest memories, in no order; a near tie may go either way."""
     squared = (memories**2).sum(axis=1) - 2 * scaled @ memories.T

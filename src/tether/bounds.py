@@ -8,19 +8,27 @@ Linear in the size of a cell.
 `affine` (ours): a first-order model of M per cell, ``A(s) = center + jacobian (s - memory)``, and a
 half-width h. Outputs stay in ``A(s) ± h``; with a remainder ``e >= |M - A|``, ``delta = h + e``. The
 remainder is quadratic in the size of a cell, zero where M is affine, and M is not needed at run time.
+
+Angles are compared on the circle: whatever is combined is first moved by whole turns to one turn, and no
+delta of an angle exceeds half a turn. Several A are averaged after each was moved by whole turns to be
+nearest to that of the nearest cell, A_0. Sound because M lies within e_k of A_k on the circle: let M' be M,
+moved to within e_0 of A_0. A_k, moved by some number of turns, is within e_k of M', so within e_0 + e_k of
+A_0; with both below a quarter turn that is less than half a turn, so that it is the one nearest to A_0. All
+are then near the same M'. Where a cell that takes part has a remainder of a quarter turn or more, delta is
+half a turn.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.blending import neighbourhood
+from tether.blending import neighbourhood, one_turn
 from tether.cells import Cells, Location
-from tether.data import Array, Schema, Target
+from tether.data import HALF_TURN, QUARTER_TURN, Array, Schema, Target
 from tether.errors import CertificateError
 from tether.progress import Reporter, silent
 from tether.ranges import (
@@ -56,6 +64,15 @@ class Limits:
     upper: Array
     anchor: Array
     delta: Array
+
+
+class _Parts(NamedTuple):
+    """What cells say of inputs, (N, P) each; `apart` is whether blended ones may be near different turns."""
+
+    anchor: Array
+    width: Array
+    remainder: Array
+    apart: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +124,10 @@ class IntervalBounds:
         cell = location.cell
         return Limits(self.lower[cell], self.upper[cell], np.zeros_like(self.lower[cell]), self.delta[cell])
 
+    def line_delta(self, cells: Cells, inputs: Array, location: Location) -> Array:
+        """(N, P) delta, as :meth:`AffineBounds.line_delta`."""
+        return self.delta[location.cell]
+
 
 @dataclass(frozen=True, eq=False)
 class AffineBounds:
@@ -119,6 +140,7 @@ class AffineBounds:
         pinned: (D,) the value on which all probes agree, for inputs where they do (a parked car: speed 0,
             yaw rate 0), and NaN for the rest. There M is followed exactly; the room opens to the full
             half-width within a small distance.
+        angles: (P,) which outputs are angles; None: none is.
         blend: how many neighbouring cells are blended to make the bounds continuous; 0: the nearest
             cell's hold alone.
         epsilon: for `statistical` evidence, the share of inputs that may exceed delta.
@@ -132,9 +154,12 @@ class AffineBounds:
     blend: int = 0
     epsilon: float | None = None
     beta: float | None = None
+    angles: NDArray[np.bool_] = None  # type: ignore[assignment]
     kind: ClassVar[Literal["affine"]] = "affine"
 
     def __post_init__(self) -> None:
+        if self.angles is None:
+            object.__setattr__(self, "angles", np.zeros(self.half_width.shape[1], dtype=bool))
         if not ((self.half_width >= 0) & np.isfinite(self.half_width)).all():
             raise ValueError("`half_width` must be finite and at least 0 in every cell and output.")
 
@@ -151,41 +176,67 @@ class AffineBounds:
     @property
     def delta(self) -> Array:
         """(K, P) distance to M at the rim of each coverage region, where it is largest."""
-        return self.half_width + self.expansion.remainder.rim
+        return self.at_rim(self.half_width)
+
+    def at_rim(self, half_width: Array | float) -> Array:
+        """(K, P) delta at the rim of each coverage region, were that the half-width."""
+        rim = self.expansion.remainder.rim
+        # A hair less than a quarter turn, because a row's remainder may round up from the rim's.
+        apart = rim >= QUARTER_TURN * (1 - 1e-9) if self.blend else np.zeros_like(rim, dtype=bool)
+        return self._on_circle(half_width + rim, apart)
+
+    def _on_circle(self, delta: Array, apart: NDArray[np.bool_]) -> Array:
+        """`delta` (N, P), of angles half a turn at most, and just that where cells may be turns `apart`."""
+        if not self.angles.any():
+            return delta
+        circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
+        return np.where(self.angles, circle, delta)
 
     def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
         """Limits at physical inputs (N, D); delta shrinks towards the memory."""
-        if self.blend:
-            anchor, width, remainder = self._blended(cells, inputs, location)
-        else:
-            anchor, width, remainder = self._of_cell(cells, inputs, location.cell, location.distance)
-        width = width * self.opening(cells, inputs)[:, None]
-        return Limits(anchor - width, anchor + width, anchor, width + remainder)
+        parts = self._parts(cells, inputs, location)
+        lower, upper = parts.anchor - parts.width, parts.anchor + parts.width
+        delta = self._on_circle(parts.width + parts.remainder, parts.apart)
+        return Limits(lower, upper, parts.anchor, delta)
 
-    def _of_cell(
-        self, cells: Cells, inputs: Array, cell: NDArray[np.int64], distance: Array
-    ) -> tuple[Array, Array, Array]:
-        """A, half-width and remainder (N, P) at inputs, each by the given cell at the given distance."""
+    def line_delta(self, cells: Cells, inputs: Array, location: Location) -> Array:
+        """(N, P) half-width plus remainder, as if angles were on a line: linear in both."""
+        parts = self._parts(cells, inputs, location)
+        return parts.width + parts.remainder
+
+    def _parts(self, cells: Cells, inputs: Array, location: Location) -> _Parts:
+        if self.blend:
+            parts = self._blended(cells, inputs, location)
+        else:
+            parts = self._of_cell(cells, inputs, location.cell, location.distance)
+        return parts._replace(width=parts.width * self.opening(cells, inputs)[:, None])
+
+    def _of_cell(self, cells: Cells, inputs: Array, cell: NDArray[np.int64], distance: Array) -> _Parts:
+        """What the given cells (N,) say of inputs at the given distances (N,) from their memories."""
         distance = distance + (cells.outer_radii - cells.radii)[cell]
         anchor = self.expansion.evaluate(cells, inputs, cell)
-        return anchor, self.half_width[cell], self.expansion.remainder.at(cell, distance)
+        remainder = self.expansion.remainder.at(cell, distance)
+        return _Parts(anchor, self.half_width[cell], remainder, np.zeros(anchor.shape, dtype=bool))
 
-    def _blended(self, cells: Cells, inputs: Array, location: Location) -> tuple[Array, Array, Array]:
-        """The same, by all cells that take part at an input.
+    def _blended(self, cells: Cells, inputs: Array, location: Location) -> _Parts:
+        """What all cells that take part at an input say together.
 
         Sound because each of them bounds the distance from M to its own A at the input, and the distance
-        to an average is at most the average of the distances.
+        to an average is at most the average of the distances, once all A are near the same turn of M.
         """
         around = neighbourhood(cells, inputs, location, self.blend)
         rows, count = around.cell.shape
-        parts = self._of_cell(
+        each = self._of_cell(
             cells, np.repeat(inputs, count, axis=0), around.cell.ravel(), around.distance.ravel()
         )
         weight = around.weight[:, :, None]
-        anchors, widths, remainders = (part.reshape(rows, count, -1) for part in parts)
+        anchors, widths, remainders = (part.reshape(rows, count, -1) for part in each[:3])
+        if self.angles.any():
+            anchors = np.where(self.angles, one_turn(anchors, around.weight), anchors)
         averages = ((weight * part).sum(axis=1) for part in (anchors, widths, remainders))
         anchor, width, remainder = averages
-        return anchor, width, remainder
+        apart = np.logical_or.reduce((remainders >= QUARTER_TURN) & (weight > 0), axis=1)
+        return _Parts(anchor, width, remainder, apart)
 
     def opening(self, cells: Cells, inputs: Array) -> Array:
         """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.
@@ -226,12 +277,18 @@ def bound_by_intervals(
         sampling: how hard the sampled range looks.
         reporter: opens progress displays.
     """
-    inner = sampled_range(cells, trusted, schema, target, inputs=inputs, config=sampling, reporter=reporter)
-    outer = inner
+    center = trusted.target(cells.centers, schema, target)
+    outer: Range | None = None
     if evidence == "lipschitz":
         outer = lipschitz_range(cells, trusted, schema, target)
     elif evidence == "proved":
         outer = proved_range(cells, trusted, schema, target)
+    # Angles that are seen belong on the turn around what is known of them.
+    around = center if outer is None else outer.middle(center)
+    inner = sampled_range(
+        cells, trusted, schema, target, inputs=inputs, around=around, config=sampling, reporter=reporter
+    )
+    outer = outer or inner
     size = np.maximum(np.abs(inner.lower), np.abs(inner.upper))
     rounding = output_rounding(size, cells, schema, target)
     _check_contained(inner, outer, rounding, schema, evidence)
@@ -242,7 +299,7 @@ def bound_by_intervals(
         lemma = 2 * cells.outer_radii.max() * reach_per_radius(constants, cells.scale)
     delta = gap + 2 * rounding
     _check_finite(delta, schema)
-    center = trusted.target(cells.centers, schema, target)
+    delta = schema.capped(delta)
     return IntervalBounds(inner.lower, inner.upper, delta, center, evidence, lemma)
 
 
@@ -271,26 +328,33 @@ def bound_by_expansions(
     """
     expansion = expand(cells, trusted, schema, target, evidence=evidence, sampling=sampling)
     cell = cells.locate(observations.inputs).cell
-    deviation = np.abs(observations.targets - expansion.evaluate(cells, observations.inputs, cell))
+    deviation = schema.distance(observations.targets, expansion.evaluate(cells, observations.inputs, cell))
     half_width = EVIDENCE_MARGIN * pooled_deviation(cells, cell, deviation)
     if observations.followed is not None:
         half_width[cells.locate(observations.followed).cell] = 0.0
     size = expansion.magnitude(cells) + half_width
     rounding = output_rounding(size, cells, schema, target)
     remainder = expansion.remainder
-    rounding = rounding + blend_rounding(size + remainder.rim, blend)
+    rounding = rounding + blend_rounding(size + remainder.rim, blend, schema)
     padded = Remainder(remainder.radii, remainder.slopes, remainder.offset + rounding)
     padded = Expansion(expansion.center, expansion.jacobian, padded)
     _check_finite(padded.remainder.rim + half_width, schema)
-    return AffineBounds(padded, half_width, evidence, observations.pinned, blend)
+    angles = schema.output_angles
+    return AffineBounds(padded, half_width, evidence, observations.pinned, blend, angles=angles)
 
 
-def blend_rounding(size: Array, blend: int) -> Array:
+def blend_rounding(size: Array, blend: int, schema: Schema) -> Array:
     """(P,) rounding of averages over `blend` cells whose values are at most `size` (K, P).
 
-    Weights sum to one, and averages are taken, up to this; any cell may take part beside any other.
+    Weights sum to one, and averages are taken, up to this; any cell may take part beside any other. An angle
+    is first moved to within half a turn of another, by as many turns as fit between two of these values. The
+    float64 number for 2π, its product, the difference and the quotient that counts the turns are each off by
+    a rounding of at most twice the largest value: a tenth of this.
     """
-    return 8 * (blend + 8) * np.finfo(np.float64).eps * size.max(axis=0) if blend else np.zeros(size.shape[1])
+    if not blend:
+        return np.zeros(size.shape[1])
+    largest = size.max(axis=0) + 2 * np.pi * schema.output_angles
+    return 8 * (blend + 8) * np.finfo(np.float64).eps * largest
 
 
 def _check_finite(delta: Array, schema: Schema) -> None:
@@ -309,7 +373,7 @@ def within_budget(bounds: AffineBounds, budget: Array, schema: Schema) -> Affine
         CertificateError: where the remainder alone exceeds it, naming cell, output and shortfall.
     """
     # A last rounding of the sum of both must not exceed the budget either.
-    room = budget * (1 - 1e-12) - bounds.expansion.remainder.rim
+    room = budget * (1 - 1e-12) - bounds.at_rim(0.0)
     if (room < 0).any():
         cell, output = np.unravel_index(int(np.argmin(room / budget)), room.shape)
         raise CertificateError(
@@ -327,7 +391,12 @@ def fitting_radii(bounds: AffineBounds, budget: Array, *, slack: float = 0.0) ->
     """
     remainder = bounds.expansion.remainder
     kept = np.minimum(bounds.half_width, 0.5 * budget)
-    allowed = (budget * (1 - 1e-9 - slack) - kept - remainder.offset)[:, None]
+    allowed = budget * (1 - 1e-9 - slack) - kept
+    if bounds.blend:
+        # Cells that are blended must be less than half a turn apart, or the budget be as much.
+        turning = bounds.angles & (budget < HALF_TURN)
+        allowed = np.where(turning, np.minimum(allowed, QUARTER_TURN * (1 - 1e-6 - slack)), allowed)
+    allowed = (allowed - remainder.offset)[:, None]
     # Within a shell the remainder is a straight line: it reaches what is allowed at this distance.
     reach = np.full_like(remainder.slopes, np.inf)
     with np.errstate(over="ignore"):
@@ -366,8 +435,13 @@ def output_rounding(size: Array, cells: Cells, schema: Schema, target: Target) -
 
 
 def _check_contained(inner: Range, outer: Range, rounding: Array, schema: Schema, evidence: Evidence) -> None:
-    """A value of M outside its outer range by more than rounding refutes what that range rests on."""
+    """A value of M outside its outer range by more than rounding refutes what that range rests on.
+
+    An angle cannot be outside a whole turn; within less than one, values seen are on the range's own turn.
+    """
     excess = np.maximum(outer.lower - inner.lower, inner.upper - outer.upper) - rounding
+    round_ = schema.output_angles & (outer.upper - outer.lower >= 2 * np.pi)
+    excess = np.where(round_, -np.inf, excess)
     if (excess > 0).any():
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         remedy = (

@@ -80,9 +80,9 @@ def exceedance(
     location = cells.locate(inputs)
     limits = bounds.limits(cells, inputs, location)
     values = trusted.target(inputs, schema, target)
-    farthest = np.maximum(schema.distance(values, limits.lower), schema.distance(limits.upper, values))
-    excess = farthest - limits.delta
-    unit = _one_widening(bounds).limits(cells, inputs, location).delta
+    excess = schema.farthest(values, limits.lower, limits.upper) - limits.delta
+    # What a row's delta grows by before it is cut to half a turn, at which nothing exceeds it.
+    unit = _one_widening(bounds).line_delta(cells, inputs, location)
     return Exceedance(len(inputs), int((excess > 0).any(axis=1).sum()), (excess / unit).max(axis=1))
 
 
@@ -107,7 +107,7 @@ def calibrate(
     claim = {"evidence": "statistical", "epsilon": sampling.epsilon, "beta": sampling.beta}
     if isinstance(bounds, IntervalBounds):
         assert isinstance(more, IntervalBounds)
-        return replace(bounds, delta=bounds.delta + more.delta, **claim)
+        return replace(bounds, delta=schema.capped(bounds.delta + more.delta), **claim)
     assert isinstance(more, AffineBounds)
     remainder = bounds.expansion.remainder
     remainder = replace(remainder, slopes=remainder.slopes + more.expansion.remainder.slopes)

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from tether.bounds import AffineBounds, Bounds, blend_rounding, output_rounding
+from tether.bounds import AffineBounds, Bounds, IntervalBounds, blend_rounding, output_rounding
 from tether.calibration import DISTRIBUTION, draw_in_domain, draws_allowed, draws_needed, exceedance, refuted
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel, LearnedModel, UnconstrainedModel
-from tether.data import Array, Probes, Transitions
+from tether.data import Array, Probes, Schema, Transitions
 from tether.errors import CertificateError
 from tether.monotone import MonotoneCertificate, MonotoneModel, as_affine, certify_monotone
-from tether.ranges import lipschitz_range, proved_range
+from tether.ranges import Range, lipschitz_range, proved_range
 from tether.remainders import expand
 from tether.single import single_delta
 from tether.trusted import TrustedModel, as_trusted, check_trusted
@@ -259,8 +259,9 @@ def approximation_cost(
     """Clips `unconstrained` to the bounds of `model` and checks both bounds on the error it then has."""
     states, controls = transitions.states, transitions.controls
     bounds = model.predict(states, controls, details=True)
-    bare = unconstrained.predict(states, controls)
-    truth = transitions.next_states
+    middle = 0.5 * bounds.lower + 0.5 * bounds.upper
+    bare = model.schema.near(unconstrained.predict(states, controls), middle)
+    truth = model.schema.near(transitions.next_states, middle)
     clipped = np.minimum(np.maximum(bare, bounds.lower), bounds.upper)
     error, bare_error = np.abs(clipped - truth), np.abs(bare - truth)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
@@ -290,9 +291,10 @@ def recheck(
     values = trusted.target(flat, model.schema, model.frame.target)
     limits = model.limits(flat, model.cells.locate(flat))
     lower, upper, delta = limits.lower, limits.upper, limits.delta
-    farthest = np.maximum(model.schema.distance(values, lower), model.schema.distance(upper, values))
+    farthest = model.schema.farthest(values, lower, upper)
     # Finite even where delta is zero, because JSON has no word for infinity.
     ratio = np.minimum(farthest / np.maximum(delta, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
+    values = model.schema.near(values, 0.5 * lower + 0.5 * upper)
     outside = ((values < lower) | (values > upper)).any(axis=1)
     return Recheck(len(flat), float(ratio.max()), tuple(farthest.max(axis=0).tolist()), float(outside.mean()))
 
@@ -321,11 +323,12 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
             again = expand(cells, trusted, schema, target, evidence=evidence)
             claimed = model.bounds.expansion
             # Around the claimed center and slope M is farther off by as much as they differ from M's.
-            shift = replace(
-                claimed, center=claimed.center - again.center, jacobian=claimed.jacobian - again.jacobian
-            ).magnitude(cells)
+            center = schema.near(claimed.center, again.center) - again.center
+            shift = replace(claimed, center=center, jacobian=claimed.jacobian - again.jacobian)
+            shift = shift.magnitude(cells)
             size = claimed.magnitude(cells)
-            shift += output_rounding(size, cells, schema, target) + blend_rounding(size, model.bounds.blend)
+            shift += output_rounding(size, cells, schema, target)
+            shift += blend_rounding(size, model.bounds.blend, schema)
             # Slope and offset apart, on the same shells: then the claim dominates at every distance.
             needed = np.concatenate(
                 [again.remainder.slopes, (again.remainder.offset + shift)[:, None]], axis=1
@@ -336,7 +339,7 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
         else:
             bound = lipschitz_range if evidence == "lipschitz" else proved_range
             outer = bound(cells, trusted, schema, target)
-            needed = np.maximum(model.bounds.upper - outer.lower, outer.upper - model.bounds.lower)
+            needed = schema.capped(_gap(model.bounds, outer, schema))
             stated = model.bounds.delta
     except ValueError as error:
         raise CertificateError(f"the claim cannot be derived again: {error}") from None
@@ -346,6 +349,14 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
             "the claim must follow from the trusted model again; derived anew, delta is larger than the "
             "model file says. The file or the trusted model's constants have changed: fit anew."
         )
+
+
+def _gap(bounds: IntervalBounds, outer: Range, schema: Schema) -> Array:
+    """(K, P) how far outputs in the bounds can be from M in its range, of angles on the bounds' own turn."""
+    still = 0.5 * bounds.lower + 0.5 * bounds.upper
+    middle = outer.middle(still)
+    turns = schema.near(middle, still) - middle
+    return np.maximum(bounds.upper - (outer.lower + turns), outer.upper + turns - bounds.lower)
 
 
 def _draw_again(model: ConstrainedModel, trusted: TrustedModel, *, seed: int) -> None:

@@ -292,7 +292,8 @@ class LearnedModel(nn.Module, ABC):
         values = model(inputs[rows, :dx], inputs[rows, dx:], self.schema)
         for field in (prediction.next_states, prediction.lower, prediction.upper):
             field[rows] = values
-        prediction.delta[rows] = 0.0
+        # M's own answer, but for the roundings of moving an angle by whole turns.
+        prediction.delta[rows] = 32 * np.finfo(np.float64).eps * np.pi * self.schema.output_angles
         return prediction
 
 
@@ -342,7 +343,10 @@ class DirectModel(LearnedModel):
         return Location(np.full(rows, -1), np.zeros(rows), np.ones(rows, dtype=bool))
 
     def limits(self, inputs: Array, location: Location) -> Limits:
-        """M plus and minus the half-width; delta is that, and the rounding of adding it up."""
+        """M plus and minus the half-width; delta is that, and the rounding of adding it up.
+
+        However many turns away M's angle is, moving it near the state is off by roundings of a turn or two.
+        """
         anchor = self.trusted.target(inputs, self.schema, self.frame.target)
         base = self.frame.base(inputs[:, : len(self.schema.states)])
         rounding = (
@@ -350,12 +354,8 @@ class DirectModel(LearnedModel):
             * np.finfo(np.float64).eps
             * (np.abs(anchor) + np.abs(base) + 4 * np.pi * self.schema.output_angles)
         )
-        return Limits(
-            anchor - self.half_width,
-            anchor + self.half_width,
-            anchor,
-            self.half_width * (1 + 1e-15) + rounding,
-        )
+        delta = self.schema.capped(self.half_width * (1 + 1e-15) + rounding)
+        return Limits(anchor - self.half_width, anchor + self.half_width, anchor, delta)
 
 
 class ConstrainedModel(LearnedModel):
@@ -390,6 +390,8 @@ class ConstrainedModel(LearnedModel):
             raise ValueError(
                 "`bounds` must have a delta of at least 0 in every cell and output; got NaN or less."
             )
+        if isinstance(bounds, AffineBounds) and not np.array_equal(bounds.angles, frame.schema.output_angles):
+            raise ValueError("`bounds` must say of the outputs that are angles that they are; these do not.")
         self.cells = cells
         self.bounds = bounds
         self._operator: Operator = operator
@@ -441,6 +443,8 @@ class ConstrainedModel(LearnedModel):
             offset = inputs[:, None] - tensor(self.cells.centers)[around]
             slope = torch.einsum("nbpd,nbd->nbp", tensor(bounds.expansion.jacobian)[around], offset)
             anchors = tensor(bounds.expansion.center)[around] + slope
+            if bounds.blend and bounds.angles.any():
+                anchors = torch.where(tensor(bounds.angles), one_turn(anchors, weight), anchors)
             anchor = (weight[:, :, None] * anchors).sum(dim=1)
             width = (weight[:, :, None] * tensor(bounds.half_width)[around]).sum(dim=1)
             width = width * tensor(bounds.opening(self.cells, inputs.detach().cpu().numpy()))[:, None]
@@ -478,6 +482,14 @@ class ConstrainedModel(LearnedModel):
         features = torch.cat([plain[:, ~angles], inputs[:, angles].sin(), inputs[:, angles].cos()], dim=1)
         parameter = next(self.network.parameters(), features)
         return features.to(parameter.dtype)
+
+
+def one_turn(anchors: Tensor, weight: Tensor) -> Tensor:
+    """:func:`tether.blending.one_turn` in torch, of angles (N, B, P) and weights (N, B)."""
+    first = (weight > 0).to(torch.uint8).argmax(dim=1)[:, None, None].expand(-1, 1, anchors.shape[2])
+    turn = 2 * torch.pi
+    turns = torch.round((anchors - anchors.gather(1, first)).detach() / turn)
+    return anchors - turn * turns
 
 
 class _OnDevice:

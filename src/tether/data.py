@@ -22,6 +22,16 @@ Array = NDArray[np.float64]
 Target = Literal["next_state", "increment"]
 Box = Mapping[str, float | tuple[float, float]]
 
+HALF_TURN = float(np.nextafter(np.pi, 4.0))
+"""The float64 number above π: no two angles are farther apart on the circle."""
+QUARTER_TURN = 0.5 * np.pi
+"""The float64 number below π/2: two distances below it add up to less than half a turn."""
+MOST_RADIANS = 2.0**28
+"""How large an angle may be for :func:`near` to bring it to another turn without loss."""
+# 2π in parts: times a number of turns below 2^26 the first two are exact, and the last is what float64 lacks.
+_TURN_HIGH = float(np.ldexp(np.floor(np.ldexp(2 * np.pi, 24)), -24))
+_TURN_PARTS = (_TURN_HIGH, 2 * np.pi - _TURN_HIGH, 2.4492935982947064e-16)
+
 
 def wrap_angle(angles: Array) -> Array:
     """Angles in [-π, π); an angle already there comes back bit for bit."""
@@ -30,6 +40,20 @@ def wrap_angle(angles: Array) -> Array:
     # Rounding may leave the half-open interval by an ulp at either end; both ends are -π.
     wrapped = np.where((wrapped >= -np.pi) & (wrapped < np.pi), wrapped, -np.pi)
     return np.where((angles >= -np.pi) & (angles < np.pi), angles, wrapped)
+
+
+def near(values: Array, reference: Array) -> Array:
+    """`values` plus whole turns, within half a turn of `reference`; bit for bit where they are already.
+
+    Turns of exactly 2π, not of its float64 neighbour: for values of up to `MOST_RADIANS` the result is off by
+    a few roundings of ``|reference| + 2π``, however many turns were taken off.
+    """
+    # Twice, because the number of turns between large values is itself a rounded quotient.
+    for _ in range(2):
+        turns = np.floor((values - reference + np.pi) / (2 * np.pi))
+        for part in _TURN_PARTS:
+            values = values - turns * part
+    return values
 
 
 def check_matrix(name: str, values: ArrayLike, names: Sequence[str] | None = None) -> Array:
@@ -135,8 +159,32 @@ class Schema:
 
     def distance(self, one: Array, other: Array) -> Array:
         """|one - other| per output (N, P), on the circle for angles."""
-        difference = one - other
-        return np.abs(np.where(self.output_angles, wrap_angle(difference), difference))
+        line = np.abs(one - other)
+        if not self.output_angles.any():
+            return line
+        circle = np.minimum(np.abs(near(one, other) - other), np.pi)
+        return np.where(self.output_angles, circle, line)
+
+    def near(self, values: Array, reference: Array) -> Array:
+        """`values` (..., P) with angles moved by whole turns to within half a turn of `reference`."""
+        if not self.output_angles.any():
+            return values
+        return np.where(self.output_angles, near(values, reference), values)
+
+    def farthest(self, values: Array, lower: Array, upper: Array) -> Array:
+        """(N, P) distance from `values` to the farthest of all numbers between the limits.
+
+        On a circle that may be neither end: an arc that holds the point opposite reaches half a turn away.
+        """
+        ends = np.maximum(self.distance(lower, values), self.distance(upper, values))
+        if not self.output_angles.any():
+            return ends
+        opposite = near(lower, values) - values + (upper - lower) >= np.pi
+        return np.where(self.output_angles & opposite, np.pi, ends)
+
+    def capped(self, delta: Array) -> Array:
+        """`delta` (..., P) of angles cut to half a turn: on the circle nothing is farther."""
+        return np.where(self.output_angles, np.minimum(delta, HALF_TURN), delta)
 
     def wrap_inputs(self, states: Array, controls: Array) -> Array:
         """(N, D) inputs, angles in [-π, π)."""
@@ -148,8 +196,8 @@ class Schema:
 
     def unwrap_outputs(self, states: Array, outputs: Array) -> Array:
         """(N, P) outputs whose angles are continuous with the (wrapped) angle they follow."""
-        base = self.base(states)
-        return np.where(self.output_angles, base + wrap_angle(outputs - base), outputs)
+        # A copy in any case: what is returned outlives the caller's array.
+        return np.array(self.near(outputs, self.base(states)))
 
 
 def make_schema(

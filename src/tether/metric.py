@@ -48,8 +48,9 @@ def bending_weights(
     answers = trusted.target(np.concatenate(rows), schema, target).reshape(len(rows), count, -1)
     at_one, at_two = answers[:2]
     there, middle, here = answers[2::3], answers[3::3], answers[4::3]
-    alone = at_one - 2 * middle + there
-    crossed = (at_one - there) - (here - at_two)
+    zero = np.zeros(1)
+    alone = schema.near(at_one - 2 * middle + there, zero)
+    crossed = schema.near((at_one - there) - (here - at_two), zero)
     spread = np.maximum(answers[:2].std(axis=(0, 1)), np.finfo(np.float64).tiny)
     bend = np.sqrt((alone**2 + crossed**2).mean(axis=1)) / spread
     weights = bend.max(axis=1)

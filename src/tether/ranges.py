@@ -29,6 +29,12 @@ class Range:
     lower: Array
     upper: Array
 
+    def middle(self, otherwise: Array) -> Array:
+        """(K, P) halfway between the limits; `otherwise` where they are not finite."""
+        finite = np.isfinite(self.lower) & np.isfinite(self.upper)
+        lower, upper = np.where(finite, self.lower, otherwise), np.where(finite, self.upper, otherwise)
+        return 0.5 * lower + 0.5 * upper
+
 
 @dataclass(frozen=True)
 class SamplingConfig:
@@ -92,6 +98,7 @@ def sampled_range(
     target: Target,
     *,
     inputs: Array,
+    around: Array | None = None,
     config: SamplingConfig = SamplingConfig(),
     reporter: Reporter = silent,
 ) -> Range:
@@ -106,6 +113,7 @@ def sampled_range(
         schema: what the columns mean.
         target: whether next states or increments are bounded.
         inputs: (N, D) inputs of D and Ω; those outside the coverage regions are left out.
+        around: (K, P) what angles of a cell are moved by whole turns to be nearest to; None: M at its memory.
         config: how hard to look.
         reporter: opens progress displays.
     """
@@ -120,6 +128,8 @@ def sampled_range(
     owners = np.concatenate([everywhere, location.cell[covered], np.repeat(everywhere, config.per_cell)])
     with reporter("Trusted model in cells") as progress:
         values = trusted.target(places, schema, target, progress=progress)
+    around = values[:count] if around is None else around
+    values = schema.near(values, around[owners])
     outputs = values.shape[1]
     nowhere = np.empty((count, outputs, dimensions))
     limits = np.full((count, outputs), np.inf)
@@ -136,7 +146,8 @@ def sampled_range(
             # Many moves find the extreme of an affine M; few explore around that of a curved one.
             moves = 24 if round_ == 0 else (1, 2, 4)[round_ % 3]
             places = sampler.climb(cell, starts, uphill, moves, rng=rng)
-            extremes.absorb(cell, places, trusted.target(places, schema, target))
+            values = schema.near(trusted.target(places, schema, target), around[cell])
+            extremes.absorb(cell, places, values)
             progress(round_ + 1, config.refinements)
     return Range(extremes.lower, extremes.upper)
 
@@ -191,7 +202,8 @@ def proved_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Ta
     turns = (
         2 * np.pi * np.round((seen - 0.5 * (point.lower + point.upper)) / (2 * np.pi)) * schema.output_angles
     )
-    margin = rounding_margin(np.maximum(np.abs(low), np.abs(high)) + np.abs(turns), np.zeros(1))
+    # M's own roundings are known; those of its turns here are in proportion to what it returns.
+    margin = rounding_margin(np.maximum(np.abs(low), np.abs(high)) + 4 * np.abs(turns), np.zeros(1))
     margin = margin + over_box.rounding
     return Range(low + turns - margin, high + turns + margin)
 

@@ -143,10 +143,13 @@ def _largest_slope(enclosed: Enclosure, jacobian: Array, scale: Array) -> Array:
 
 
 def _gap(center: Array, point: Enclosure, schema: Schema) -> Array:
-    """(K, P) how far the computed centre can be from M at the memory, on the circle for angles."""
+    """(K, P) how far the computed centre can be from M at the memory, on the circle for angles.
+
+    Roundings of M elsewhere in the cell are in proportion to what it returns, with all its turns.
+    """
     turns = 2 * np.pi * np.round((center - point.lower) / (2 * np.pi)) * schema.output_angles
     gap = np.maximum(np.abs(center - turns - point.lower), np.abs(center - turns - point.upper))
-    return gap + 8 * _EPS * (np.abs(center) + np.abs(turns))
+    return gap + _EPS * (8 * np.abs(center) + 64 * np.abs(turns))
 
 
 def _expand_lipschitz(cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Expansion:
@@ -179,13 +182,14 @@ def _expand_sampled(
     count, per_cell, dimensions = points.shape
     values = trusted.target(points.reshape(-1, dimensions), schema, target).reshape(count, per_cell, -1)
     center = trusted.target(cells.centers, schema, target)
+    values = schema.near(values, center[:, None])
     if trusted.jacobian is not None:
         jacobian = trusted.target_jacobian(cells.centers, schema, target)
     else:
         jacobian = fitted_slopes((points - cells.centers[:, None]) / cells.scale, values - center[:, None])
         jacobian = jacobian / cells.scale
     offset = points - cells.centers[:, None]
-    missed = np.abs(values - center[:, None] - np.einsum("kpd,ksd->ksp", jacobian, offset))
+    missed = schema.distance(values, center[:, None] + np.einsum("kpd,ksd->ksp", jacobian, offset))
     distance = np.linalg.norm(offset / cells.scale, axis=2)
     slope = missed / np.maximum(distance, np.finfo(np.float64).tiny)[:, :, None]
     radii = cells.outer_radii[:, None] * _SHELLS

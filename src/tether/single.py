@@ -19,9 +19,16 @@ used. Flushing to zero costs ``2^-126`` per operation, collected in `slack`. For
 4. *Blending* of B cells, each with a ball that holds s. Computed weights ω sum to 1 up to γ_B, so that they
    are within γ_{B+1} ω of exactly convex ones; the sum of products errs by γ_B. So ``|â - M| <=
    (1 + γ_{B+1}) sum ω (remainder + slack) + γ_{D+2B+4} sum ω S``.
+   *Of an angle*, each ``â_k`` is first moved by ``fl(fl(2π) n)``, with n the number of turns between it and
+   the nearest cell's ``â_0``. fl(2π) is off by a relative u/2, the product and the difference by u each. As
+   ``|2π n| <= S_k + S_0 + π`` and the result is within π of ``â_0``, moving costs at most 4 u T, and T bounds
+   the size of the result, with ``T = S_k + S_0 + 4``, which from here on stands for S. The quotient that n is
+   rounded from is off by 3 u T / 2π, so that n is right where all cells that take part have a ``remainder +
+   κ T`` below π/2 (proof: :mod:`tether.bounds`). Where one has not, delta is π, and it never is more.
 5. *Limits.* ``fl(â ± ĥ)`` errs by u (|â| + ĥ); the clamp is exact; ``fl(state + target)`` errs by u |output|.
    The half-width ĥ is the number as computed, so that rounding it costs nothing.
-6. *Delta* = ĥ + remainder + κ (S + ĥ) + u |output|, with ``κ = (D + 2B + 8) u (1 + 2^-10) >= γ_{D+2B+5}``.
+6. *Delta* = ĥ + remainder + κ (S + ĥ) + u |output|, with ``κ = (D + 2B + 8) u (1 + 2^-10) >= γ_{D+2B+5}``,
+   and 8 u more where angles are blended.
    All its terms are positive and at most D + B + 8 roundings deep, so that a last factor of
    ``1 + (D + 2B + 24) 2^-23`` makes up for them and for the 1 + γ_{B+1} of step 4.
 
@@ -43,8 +50,8 @@ from torch import Tensor, nn
 from tether.blending import RIM
 from tether.bounds import PINNED_REACH, AffineBounds, IntervalBounds
 from tether.cells import Cells
-from tether.constrained import ConstrainedModel
-from tether.data import Array, Schema, Target
+from tether.constrained import ConstrainedModel, one_turn
+from tether.data import QUARTER_TURN, Array, Schema, Target
 
 Single = NDArray[np.float32]
 
@@ -54,6 +61,12 @@ _LARGEST = 2.0**100
 _SCALES = (2.0**-60, 2.0**60)
 _ALONE = 2.0**-100
 _CHUNK = 1 << 22
+_TURNED = 8
+"""Roundings more where angles are moved by whole turns before they are blended."""
+_HALF_TURN = float(np.float32(np.pi))
+"""A float32 number above π."""
+_APART = float(np.nextafter(np.float32(QUARTER_TURN), np.float32(0.0)))
+"""A float32 number below π/2."""
 
 
 class SinglePrediction(NamedTuple):
@@ -128,6 +141,7 @@ class SinglePrecisionModel(nn.Module):
     output_center: Tensor
     output_scale: Tensor
     input_angles: Tensor
+    output_angles: Tensor
     advances: Tensor
 
     def __init__(self, model: ConstrainedModel) -> None:
@@ -139,6 +153,7 @@ class SinglePrecisionModel(nn.Module):
         tables = _tables(model)
         self.kind = model.bounds.kind
         self.blend = tables.blend
+        self.turns = bool(self.blend and self.schema.output_angles.any())
         self.pins = isinstance(model.bounds, AffineBounds) and bool(np.isfinite(model.bounds.pinned).any())
         self.magnified = tables.magnified
         self.compensation = tables.compensation
@@ -155,6 +170,7 @@ class SinglePrecisionModel(nn.Module):
             self.register_buffer(name, torch.from_numpy(values.astype(np.float32)))
         for name, flags in {
             "input_angles": self.schema.input_angles,
+            "output_angles": self.schema.output_angles,
             "advances": self.schema.advanced,
         }.items():
             self.register_buffer(name, torch.from_numpy(flags))
@@ -197,6 +213,7 @@ class SinglePrecisionModel(nn.Module):
             base = torch.where(self.advances >= 0, inputs[:, self.advances], torch.zeros_like(outputs))
             outputs = base + outputs
         delta = (room.spread + _UNIT * outputs.detach().abs()) * self.compensation
+        delta = torch.where(self.output_angles, delta.clamp_max(_HALF_TURN), delta)
         delta = torch.where(in_domain[:, None], delta, torch.full_like(delta, torch.inf))
         return SinglePrediction(outputs, in_domain, delta, cell)
 
@@ -221,11 +238,29 @@ class SinglePrecisionModel(nn.Module):
         anchors, sizes = products.sum(dim=3) + center, products.abs().sum(dim=3) + center.abs()
         shell = (self.shells[around] < distance[:, :, None]).sum(dim=2).clamp_max(self.shells.shape[1] - 1)
         remainder = self.slopes[around, shell] * distance[:, :, None] + self.offset[around]
+        apart = torch.zeros_like(anchors[:, 0], dtype=torch.bool)
+        if self.turns:
+            anchors, sizes, apart = self._one_turn(anchors, sizes, remainder, weight)
         parts = (anchors, self.half_width[around], sizes, remainder)
         anchor, width, size, remainder = ((weight[:, :, None] * part).sum(dim=1) for part in parts)
         width = width * self._opening(inputs)[:, None]
         spread = width + remainder + self.magnified * (size + width)
+        spread = torch.where(apart, torch.full_like(spread, _HALF_TURN), spread)
         return _Room(anchor - width, anchor + width, anchor, spread)
+
+    def _one_turn(
+        self, anchors: Tensor, sizes: Tensor, remainder: Tensor, weight: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Step 4 for angles: A (N, B, P) on one turn, their sizes T, and (N, P) where that may fail."""
+        angles = self.output_angles
+        taking_part = (weight > 0)[:, :, None]
+        # At least the size of the cell that the others are moved to, which takes part.
+        largest = torch.where(taking_part, sizes, torch.zeros_like(sizes)).amax(dim=1, keepdim=True)
+        turned = sizes + largest + 4
+        doubt = (remainder + self.magnified * turned) * self.compensation
+        apart = ((doubt >= _APART) & taking_part).any(dim=1) & angles
+        anchors = torch.where(angles, one_turn(anchors, weight), anchors)
+        return anchors, torch.where(angles, turned, sizes), apart
 
     def _around(self, cell: Tensor, squared: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(N, B) cells that take part, bounds on the distances to their memories, and weights."""
@@ -296,12 +331,14 @@ def _tables(model: ConstrainedModel) -> _Tables:
     dimensions = cells.memories.shape[1]
     blend = min(bounds.blend, len(cells) - 1) if isinstance(bounds, AffineBounds) else 0
     blend = blend if blend >= 2 else 0
-    magnified = (dimensions + 2 * blend + 8) * _UNIT * (1 + 2.0**-10)
+    angles = model.schema.output_angles
+    turned = _TURNED if blend and angles.any() else 0
+    magnified = (dimensions + 2 * blend + 8 + turned) * _UNIT * (1 + 2.0**-10)
     compensation = 1 + (dimensions + 2 * blend + 24) * 2 * _UNIT
     balls = _ball_tables(cells, bounds, model.schema)
     if isinstance(bounds, IntervalBounds):
         arrays = _interval_tables(bounds)
-        spread = arrays["spread"].astype(np.float64)
+        spread = remainder = arrays["spread"].astype(np.float64)
         size = np.maximum(np.abs(arrays["lower"]), np.abs(arrays["upper"])).astype(np.float64)
     else:
         arrays = _affine_tables(cells, bounds, balls, blend)
@@ -309,6 +346,8 @@ def _tables(model: ConstrainedModel) -> _Tables:
         width, farthest = arrays["half_width"].astype(np.float64), cells.outer_radii * (1 + 64 * _UNIT)
         farthest = farthest * compensation + balls["shift"].astype(np.float64)
         remainder = arrays["slopes"].max(axis=1) * farthest[:, None] + arrays["offset"].astype(np.float64)
+        if turned:
+            size = np.where(angles, size + size.max(axis=0) + 4, size)
         spread = width + remainder + magnified * (size + width) * compensation
         size = size + width
     _check_sizes(arrays | balls, size)
@@ -316,6 +355,10 @@ def _tables(model: ConstrainedModel) -> _Tables:
         size = size + _base_size(cells, model.schema)
     # Sums of a row may round up where these did not: more than they can, on top.
     largest = (spread + _UNIT * size * (1 + 2.0**-10)) * compensation**4
+    if turned:
+        apart = (remainder + magnified * size) * compensation**4 >= _APART
+        largest = np.where(apart, np.maximum(largest, _HALF_TURN), largest)
+    largest = np.where(angles, np.minimum(largest, _HALF_TURN), largest)
     # Rounded up, so that the factors as executed are no smaller than as derived.
     return _Tables(arrays | balls, blend, float(_up(magnified)), float(_up(compensation)), largest)
 

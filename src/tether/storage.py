@@ -295,22 +295,22 @@ def _build(
         model = MonotoneModel(network, frame, tether)  # type: ignore[arg-type]
     else:
         cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
-        bounds = _bounds(metadata, {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()})
+        own = {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()}
+        bounds = _bounds(metadata, own, schema.output_angles)
         model = ConstrainedModel(network, frame, cells, bounds, operator=metadata["operator"])
     model.record = metadata["record"]
     return model.eval()
 
 
-def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Bounds:
+def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], angles: np.ndarray) -> Bounds:
     claim = {name: metadata[name] for name in ("evidence", "epsilon", "beta")}
     if metadata["kind"] == "interval":
         limits = {name: arrays[name] for name in _INTERVAL_ARRAYS}
         return IntervalBounds(**limits, **claim, lemma=arrays.get("lemma"))
     remainder = Remainder(**{name: arrays[name] for name in _REMAINDER_ARRAYS})
     expansion = Expansion(arrays["center"], arrays["jacobian"], remainder)
-    return AffineBounds(
-        expansion, arrays["half_width"], pinned=arrays["pinned"], blend=metadata["blend"], **claim
-    )
+    pinned, blend = arrays["pinned"], metadata["blend"]
+    return AffineBounds(expansion, arrays["half_width"], pinned=pinned, blend=blend, angles=angles, **claim)
 
 
 def _network(tensors: dict[str, Tensor], spec: dict[str, Any], network: nn.Module | None) -> nn.Module:

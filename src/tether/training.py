@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tether.atomic import read_tensors, write_tensors
+from tether.bounds import Limits
 from tether.constrained import LearnedModel, Operator, constrain
 from tether.data import Array
 from tether.errors import StorageError
@@ -153,7 +154,8 @@ class _Rows:
         scaling = model.frame.outputs
         limits = model.limits(examples.inputs, model.locate(examples.inputs))
         observed = np.full_like(examples.trusted, np.nan) if examples.target is None else examples.target
-        values = np.stack([examples.trusted, observed, limits.lower, limits.upper], axis=1)
+        trusted, observed = (_near(values, model, limits) for values in (examples.trusted, observed))
+        values = np.stack([trusted, observed, limits.lower, limits.upper], axis=1)
         values = (values - limits.anchor[:, None] - scaling.center) / scaling.scale
         return cls(*(_tensor(part, config) for part in (model.frame.features(examples.inputs), values)))
 
@@ -162,6 +164,15 @@ class _Rows:
 
     def __len__(self) -> int:
         return len(self.features)
+
+
+def _near(values: Array, model: LearnedModel, limits: Limits) -> Array:
+    """`values` (N, P), of a model with limits with angles moved by whole turns to where it can answer."""
+    if model.operator is None:
+        return values
+    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
+    lower, upper = (np.where(bounded, end, limits.anchor) for end in (limits.lower, limits.upper))
+    return model.schema.near(values, 0.5 * lower + 0.5 * upper)
 
 
 def _tensor(values: Array, config: TrainingConfig) -> Tensor:

@@ -19,7 +19,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether.data import Array, Schema, Target
+from tether.data import MOST_RADIANS, Array, Schema, Target
 from tether.errors import TrustedModelError
 from tether.progress import Report
 
@@ -90,6 +90,7 @@ class TrustedModel:
             if progress is not None:
                 progress(min(len(parts) * batch, len(states)), len(states))
         outputs = np.concatenate(parts) if parts else np.empty((0, len(schema.outputs)))
+        _check_turns(outputs, schema)
         return schema.unwrap_outputs(states, outputs)
 
     def target(self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None) -> Array:
@@ -213,6 +214,17 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
             f"{states[row].tolist()}, control {controls[row].tolist()}. Guard that case or narrow the domain."
         )
     return values
+
+
+def _check_turns(outputs: Array, schema: Schema) -> None:
+    """An angle so large has lost the digits that say where on the circle it is."""
+    far = (np.abs(outputs) > MOST_RADIANS) & schema.output_angles
+    if far.any():
+        row, output = (int(k) for k in np.argwhere(far)[0])
+        raise TrustedModelError(
+            f"`trusted` must return angles of at most {MOST_RADIANS:.3g} rad; got {outputs[row, output]:.6g} "
+            f"in output '{schema.outputs[output]}'. Take whole turns off in the model."
+        )
 
 
 def _read_only(values: Array) -> Array:

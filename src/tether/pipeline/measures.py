@@ -32,7 +32,7 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "operator_saturated": run.history.evaluations[-1].operator_saturated,
     }
     if isinstance(run.model, DirectModel) and run.method.tether == "direct":
-        width = run.model.half_width
+        width = schema.capped(run.model.half_width)
         result |= {
             "delta_certified": {
                 name: {"max": float(width[k]), "median": float(width[k])}
@@ -43,8 +43,8 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
     if tether is None or not isinstance(run.model, ConstrainedModel):
         return result
     delta = tether.bounds.delta
-    truth = problem.split.test.next_states
     bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
+    truth = schema.near(problem.split.test.next_states, 0.5 * bounds.lower + 0.5 * bounds.upper)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
     omega = run.model.locate(problem.probes[2].inputs)
     spread = delta_quantiles(run.model, problem.split.test.inputs)

@@ -175,7 +175,7 @@ def _untrained(
         examples = problem.data[0].examples(problem.frame(target))
         frame = problem.frame(target, examples.trusted)
         assert examples.target is not None
-        seen = EVIDENCE_MARGIN * np.abs(examples.target - examples.trusted).max(axis=0)
+        seen = EVIDENCE_MARGIN * train.schema.distance(examples.target, examples.trusted).max(axis=0)
         width = seen if method.tether == "direct" else np.full_like(seen, np.inf)
         return DirectModel(build(frame), frame, problem.trusted, width)
     frame = problem.frame(target)

@@ -66,7 +66,7 @@ class Problem:
         if anchor is None:
             return Frame(self.split.train.schema, target, self.scaling, fit_scaling(observed))
         # Centred on the anchor itself, so that a network that says nothing follows M.
-        deviation = fit_scaling(observed - anchor)
+        deviation = fit_scaling(self.split.train.schema.near(observed, anchor) - anchor)
         outputs = Scaling(np.zeros_like(deviation.center), deviation.scale)
         return Frame(self.split.train.schema, target, self.scaling, outputs)
 
