@@ -20,7 +20,7 @@ from flint import arb
 from subject import EnclosureError, Tally, enclose, main
 
 BITS, MANY = 320, 2600
-TINY = arb(2) ** -2400
+TINY = arb(2) ** -100000
 JUMP: list = []
 Step = tuple[str, tuple[int, ...], float | None]
 

@@ -314,4 +314,4 @@ def run(tally: Tally, seed: int, count: int = 1500) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main("fits", run, count=2_000)
+    main("fits", run, count=2_000, seconds=120)

@@ -114,7 +114,12 @@ def bounded(run: Callable[[Tally, int], Any], tally: Tally, seed: int, seconds: 
 
 
 def main(
-    name: str, run: Callable[[Tally, int], Any], *, count: int, arguments: list[str] | None = None
+    name: str,
+    run: Callable[[Tally, int], Any],
+    *,
+    count: int,
+    arguments: list[str] | None = None,
+    seconds: int = 20,
 ) -> Tally:
     """Runs `run(tally, seed)` for seeds `seed`, `seed` + 1, ... until `count` or `minutes` are used up."""
     parser = argparse.ArgumentParser(description=f"fuzz {name}")
@@ -130,7 +135,7 @@ def main(
     compile_kernels()
     tally, begun, last = Tally(name, without=options.without), time.monotonic(), options.seed
     for last in range(options.seed, options.seed + options.count):
-        bounded(run, tally, last, 20)
+        bounded(run, tally, last, seconds)
         spent = time.monotonic() - begun
         if (options.minutes and spent > 60 * options.minutes) or tally.wrong >= options.failures:
             break

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import arithmetic
 import numpy as np
+import pytest
 from subject import main
 
 
@@ -30,3 +31,30 @@ def test_bounds_that_are_too_narrow_are_found(monkeypatch):
     monkeypatch.setattr(arithmetic, "minimise", lambda program, case, found: (program, found))
     tally = main("arithmetic", arithmetic.run, count=60, arguments=["--failures", "5"])
     assert tally.wrong == 5
+
+
+FOUND = {
+    "mod of a large number": ((("percent", (1,), 1.0),), [0.3, 7.439467961868984e97]),
+    "mod, many periods": ((("mod", (1,), 1e-3),), [0.3, -1e16]),
+    "mod beyond int64": ((("percent", (1,), 0.1),), [0.3, 1e300]),
+    "floor_divide beyond int64": ((("floor divide", (0,), 1.0),), [-1.7945112198180725e86, 0.3]),
+    "a function of a folded constant": ((("integer power", (0,), 0), ("exp", (2,), None)), [-3.0, 0.3]),
+    "a sum with a folded constant": (
+        (("integer power", (0,), 0), ("add constant", (2,), 1 + 2.0**-52)),
+        [0.1, 0.3],
+    ),
+    "hypot at 0": ((("hypot", (1, 1), None),), [2.0, 0.0]),
+    "norm at 0": ((("norm", (1, 1), None),), [2.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_fuzzing_found_is_right_or_refused(name):
+    steps, place = FOUND[name]
+    program = arithmetic.Program(2, steps, (1 + len(steps),))
+    corner = np.array([place])
+    try:
+        found = arithmetic.find(program, corner, corner, corner[:, None])
+    except arithmetic.EnclosureError:
+        return
+    assert found is None, found
