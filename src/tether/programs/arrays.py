@@ -7,6 +7,7 @@ products over entries, of which NumPy does not say in which order it adds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,8 @@ class Traced(np.ndarray):
         return call_function(func, args, kwargs)
 
     def __getitem__(self, index: Any) -> Any:
-        return super().__getitem__(_plain_index(index))
+        found = super().__getitem__(_plain_index(index))
+        return found if isinstance(found, np.ndarray) else _scalar(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if _is_conditional(index) and np.size(value) == 1:
@@ -45,14 +47,24 @@ class Traced(np.ndarray):
             refuse("assignment", "into an array of conditions must be of conditions", "Compare first")
         super().__setitem__(_plain_index(index), value)
 
-    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
-        """A copy; there is no other type to turn into but float64."""
-        whole = all(map(is_condition, self.flat))
-        if dtype is bool and whole:
-            return self.copy()
-        if dtype not in _FLOATS and not (whole and dtype in (int, np.int64)):
-            refuse("astype", f"must be to float64; got {dtype!r}", "Leave it out")
-        return wrap(numbers_of(self.view(np.ndarray).copy()))
+    def astype(
+        self, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: Any = True
+    ) -> Any:
+        """A copy, or itself where that is asked for; there is no other type to turn into but float64."""
+        whole = self.size > 0 and all(map(is_condition, self.flat))
+        if dtype not in (bool, np.bool_) if whole else not is_float64(dtype):
+            if not whole or dtype not in (*_FLOATS, int, np.int64):
+                refuse("astype", f"must be to float64; got {dtype!r}", "Leave it out")
+            return wrap(numbers_of(self))
+        same = self if subok else self.view(np.ndarray)
+        return (
+            same if not copy and order == "K" else np.ndarray.astype(self, object, order=order).view(Traced)
+        )
+
+    @property
+    def dtype(self) -> Any:
+        """What M would see: float64, or bool."""
+        return np.dtype(bool if self.size and all(map(is_condition, self.flat)) else np.float64)
 
     def mean(self, *arguments: Any, **options: Any) -> Any:
         """As ``ndarray.mean``."""
@@ -67,13 +79,34 @@ class Traced(np.ndarray):
         return np.round(self, decimals)
 
 
+def _of_objects(array: np.ndarray) -> bool:
+    return isinstance(array, Traced) or array.dtype == object
+
+
+def _scalar(value: Any) -> Any:
+    """An entry as NumPy would give it: its own float64 or bool where that is known."""
+    if isinstance(value, Node):
+        return value
+    return np.bool_(value) if isinstance(value, bool | np.bool_) else np.float64(value)
+
+
 def _refused(name: str) -> Callable[..., Any]:
     return lambda *_, **__: refuse_unsupported(name)
 
 
 for _name in ("trace", "var", "std", "partition", "tobytes", "byteswap"):
     setattr(Traced, _name, _refused(_name))
-setattr(Traced, "imag", property(_refused("imag")))  # noqa: B010
+
+
+def _flags(array: Traced) -> Any:
+    if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
+        refuse_unsupported("flags")
+    return np.ndarray.flags.__get__(array)
+
+
+setattr(Traced, "flags", property(_flags))  # noqa: B010
+for _name in ("imag", "base", "ctypes", "data"):
+    setattr(Traced, _name, property(_refused(_name)))
 
 
 def wrap(value: Any) -> Any:
@@ -91,7 +124,7 @@ def result_of(values: Any) -> Any:
         return values
     if not values.ndim:
         return values[()]
-    if values.dtype != object:
+    if not _of_objects(values):
         return values.astype(object).view(Traced) if values.dtype == np.float64 else values
     if values.size and all(isinstance(value, bool) for value in values.flat):
         return values.astype(bool)
@@ -115,7 +148,7 @@ def graph_of(*values: Any) -> Any:
     for value in values:
         if isinstance(value, Node):
             return value.graph
-        if isinstance(value, np.ndarray) and value.dtype == object:
+        if isinstance(value, np.ndarray) and _of_objects(value):
             found = next((entry for entry in value.flat if isinstance(entry, Node)), None)
             if found is not None:
                 return found.graph
@@ -130,7 +163,7 @@ def _is_conditional(index: Any) -> bool:
     """Whether an index is a condition, or an array of them, that is not known."""
     return (isinstance(index, Node) and index.is_condition) or (
         isinstance(index, np.ndarray)
-        and index.dtype == object
+        and _of_objects(index)
         and index.size > 0
         and all(map(is_condition, index.flat))
     )

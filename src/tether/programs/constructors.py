@@ -37,27 +37,30 @@ def tracing_constructors(function: Any) -> Iterator[None]:
     global _tracing_thread
     with _LOCK:
         before, _tracing_thread = _tracing_thread, threading.get_ident()
-        replaced: list[tuple[Any, str, Any]] = []
-        known = {id(old): new for old, new in _REPLACED}
+        replaced: list[tuple[dict[str, Any], str, Any]] = []
         try:
-            for module in (np, np.linalg, math):
-                for name, value in list(vars(module).items()):
-                    if id(value) in known:
-                        replaced.append((module, name, value))
-                        setattr(module, name, known[id(value)])
-            for names in _reachable_globals(function):
-                for name, value in list(names.items()):
-                    if id(value) in known:
-                        replaced.append((names, name, value))
-                        names[name] = known[id(value)]
+            for names in (vars(np), vars(np.linalg), vars(math), *_reachable_globals(function)):
+                _replace(names, replaced)
             yield
         finally:
             _tracing_thread = before
-            for place, name, value in replaced:
-                if isinstance(place, dict):
-                    place[name] = value
+            for names, name, value in replaced:
+                if value is _ABSENT:
+                    del names[name]
                 else:
-                    setattr(place, name, value)
+                    names[name] = value
+
+
+def _replace(names: dict[str, Any], replaced: list[tuple[dict[str, Any], str, Any]]) -> None:
+    """Puts ours in the place of NumPy's, of math's and of `type`, and notes what was there."""
+    known = {id(old): new for old, new in _REPLACED}
+    for name, value in list(names.items()):
+        if id(value) in known:
+            replaced.append((names, name, value))
+            names[name] = known[id(value)]
+    if "type" not in names and not any(names is vars(module) for module in (np, np.linalg, math)):
+        replaced.append((names, "type", _ABSENT))
+        names["type"] = _TYPE
 
 
 def _reachable_globals(function: Any) -> list[dict[str, Any]]:
@@ -132,7 +135,8 @@ def _filling(original: Callable[..., Any], fill: Any) -> Callable[..., Any]:
         dtype = options.get("dtype", arguments[1] if len(arguments) > 1 else None)
         if not _by_users() or not _holds_floats(dtype):
             return original(*arguments, **options)
-        array = _EMPTY(arguments[0] if arguments else options["shape"], dtype=object)
+        given = [*arguments[:1], object, *arguments[2:]] if len(arguments) > 1 else arguments
+        array = original(*given, **({**options, "dtype": object} if len(arguments) < 2 else options))
         array[...] = fill
         return array.view(Traced)
 
@@ -152,7 +156,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any
     whole = dtype is None and graph is None and np.asarray(fill_value).dtype.kind != "f"
     if not _by_users() or not _holds_floats(dtype) or whole:
         return _full.__wrapped__(shape, fill_value, dtype, **options)  # type: ignore[attr-defined]
-    array = _EMPTY(shape, dtype=object)  # type: ignore[attr-defined]
+    array = _EMPTY(shape, dtype=object, **options)
     filled = wrap(plain_objects(fill_value))
     array[...] = np.frompyfunc(as_number, 1, 1)(filled.view(np.ndarray))
     return array.view(Traced)
@@ -168,6 +172,8 @@ def _converting(original: Callable[..., Any], *, copies: bool) -> Callable[..., 
         if graph_of(value) is None and not isinstance(value, Traced):
             result = original(value, dtype, *arguments, **options)
             fresh = copies or not isinstance(value, np.ndarray)
+            if type(result) is np.ndarray and result.dtype == object:  # of constants of the trace
+                return _settled(result)
             plain = fresh and type(result) is np.ndarray and result.dtype == np.float64
             return result.astype(object).view(Traced) if plain else result
         result = original(value, object, *arguments, **options)
@@ -216,11 +222,28 @@ class _Joiner:
         self.original = original
 
     def __getitem__(self, key: Any) -> Any:
-        result = self.original[key]
-        return result.view(Traced) if result.dtype == object else result
+        parts = key if isinstance(key, tuple) else (key,)
+        plain = tuple(plain_objects(part) if isinstance(part, Node | Traced) else part for part in parts)
+        result = self.original[plain if isinstance(key, tuple) else plain[0]]
+        return _settled(result) if result.dtype == object else result
 
     def __len__(self) -> int:
         return 0
+
+
+class _Type:
+    """`type`, which says of what a trace is given what M would be given."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        if len(arguments) == 1 and isinstance(arguments[0], Node):
+            return arguments[0].__class__
+        return np.ndarray if len(arguments) == 1 and isinstance(arguments[0], Traced) else type(*arguments)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, type)
+
+
+_TYPE, _ABSENT = _Type(), object()
 
 
 # math -------------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def angle(a, b, c, d):
 def length_slope(a, b, c, d):
     """Slope of a length in [c, d] by a part in [a, b]: part / whole; in [-1, 1] even at length 0."""
     if c <= 0.0:
-        return -1.0 if a < 0.0 else 0.0, 1.0 if b > 0.0 else 0.0
+        return -1.0, 1.0
     low, high = divide(a, b, c, d)
     return max(low, -1.0), min(high, 1.0)
 
@@ -151,8 +151,8 @@ def step_count(a, b, c, d):
     if c <= 0.0 and d >= 0.0:
         return np.nan
     low, high = divide(a, b, c, d)
-    count = math.floor(low)
-    return count if count == math.floor(high) and math.isfinite(low) and math.isfinite(high) else np.nan
+    count = np.floor(low)
+    return count if count == np.floor(high) and math.isfinite(low) and math.isfinite(high) else np.nan
 
 
 @inlined

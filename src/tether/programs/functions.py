@@ -60,6 +60,8 @@ def _bilinear_function(function: Any, operands: list[Any], options: dict[str, An
         refuse("einsum", "must be given its subscripts as text", "Write np.einsum('ij,j->i', a, b)")
     extra = {key: options.pop(key) for key in ("axes", "axis") if key in options and function is np.tensordot}
     if function is np.einsum:
+        if len(places) == 1 and not options and _is_view(operands[0], operands[1]):
+            return np.einsum(operands[0], operands[1])
         if not is_float64(options.pop("dtype", None)):
             refuse("einsum", "makes float64 only", "Leave `dtype` out")
         options.pop("optimize", None)  # another order of the same products, which the sum allows for
@@ -74,6 +76,12 @@ def _bilinear_function(function: Any, operands: list[Any], options: dict[str, An
     return multiply_matrices(call, [operands[k] for k in places], options)
 
 
+def _is_view(subscripts: str, operand: Any) -> bool:
+    """Whether `einsum` of one array only looks at it another way."""
+    numbers = np.zeros(operand.shape)
+    return np.shares_memory(np.einsum(subscripts, numbers), numbers)
+
+
 def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """NumPy's own function on arrays of objects; what it gives is traced again."""
     if not is_float64(options.pop("dtype", None)):
@@ -84,7 +92,7 @@ def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
 def _result_of(result: Any) -> Any:
     if isinstance(result, list | tuple):
         return type(result)(_result_of(part) for part in result) if type(result) in (list, tuple) else result
-    if isinstance(result, np.ndarray) and result.dtype == object and not isinstance(result, Traced):
+    if type(result) is np.ndarray and result.dtype == object:
         return result.view(Traced)
     return result
 
@@ -115,7 +123,18 @@ def _select(conditions: Any, choices: Any, default: Any = 0) -> Any:
     result = default
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         result = where(condition, choice, result)
-    return result
+    return plain_objects(result).copy()  # in C's order, as NumPy makes it
+
+
+def _apply_along_axis(function: Any, axis: int, values: Any, *arguments: Any, **options: Any) -> Any:
+    lanes = np.moveaxis(wrap(values), axis, -1)
+    first = [function(lanes[place], *arguments, **options) for place in np.ndindex(lanes.shape[:-1])]
+    parts = np.stack([plain_objects(part) for part in first])
+    shape = parts.shape[1:]
+    whole = parts.reshape(lanes.shape[:-1] + shape)
+    for k in range(len(shape)):  # what the function gives takes the place of the axis
+        whole = np.moveaxis(whole, lanes.ndim - 1 + k, axis % lanes.ndim + k)
+    return whole.copy()
 
 
 def _mean(values: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
@@ -152,8 +171,7 @@ def _like(fill: Any) -> Callable[..., Any]:
             filled = options.pop("fill_value")
         if rest or not is_float64(options.pop("dtype", None)):
             refuse("zeros_like", "makes float64 arrays only", "Leave `dtype` out")
-        shape = options.pop("shape", None)
-        array = np.empty(np.shape(value) if shape is None else shape, dtype=object)
+        array = np.empty_like(plain_objects(value), dtype=object, **options)
         array[...] = plain_objects(numbers_of(filled))
         return array.view(Traced)
 
@@ -173,6 +191,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.round: _round,
     np.linalg.norm: _norm,
     np.copyto: _copyto,
+    np.apply_along_axis: _apply_along_axis,
     np.empty_like: _like(UNASSIGNED),
     np.zeros_like: _like(0.0),
     np.ones_like: _like(1.0),
@@ -189,7 +208,7 @@ _STRUCTURE = (
     np.diagonal, np.diag, np.roll, np.repeat, np.tile, np.take, np.take_along_axis, np.split, np.array_split,
     np.hsplit, np.vsplit, np.dsplit, np.copy, np.shape, np.ndim, np.size, np.sum, np.prod, np.min, np.max,
     np.amin, np.amax, np.any, np.all, np.clip, np.cumsum, np.cumprod, np.diff, np.cross, np.polyval,
-    np.append, np.insert, np.delete, np.meshgrid, np.triu, np.tril, np.put_along_axis, np.apply_along_axis,
+    np.append, np.insert, np.delete, np.meshgrid, np.triu, np.tril, np.put_along_axis,
     np.fill_diagonal, np.put, np.place, np.putmask, np.ix_,
     np.unstack if hasattr(np, "unstack") else np.stack,
 )  # fmt: skip

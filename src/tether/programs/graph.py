@@ -62,6 +62,10 @@ class Graph:
 
     def add(self, operation: int, operands: tuple[int, ...] = (), value: float = 0.0, line: str = "") -> int:
         """The number of the node with this operation, which may have been there before."""
+        if operation == NOT and self.operations[operands[0]] == NOT:
+            return self.operands[operands[0]][0]
+        if operation == AND and operands[0] == operands[1]:
+            return operands[0]
         # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0.
         key = (operation, operands, value, str(value))
         number = self._known.get(key)

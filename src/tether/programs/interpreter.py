@@ -8,11 +8,15 @@ where they are not bounded.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
 
+from tether.programs import elementary, rounding
 from tether.programs import graph as codes
 from tether.programs.elementary import (
     angle,
@@ -415,46 +419,64 @@ def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort
                 _derive(tape, k, low, high, dlow, dhigh, scratch)
 
 
-@numba.njit(nogil=True, error_model="numpy", cache=True)
-def interpret_boxes(tape, lower, upper, effort, low, high, jacobian_low, jacobian_high, rounding):
-    """Ranges (K, P), derivatives (K, P, D) and roundings (K, P) of the outputs over K boxes.
+def _compiled(version: int) -> tuple[Any, Any]:
+    """The two kernels, cached on disk; `version` is part of what the cache knows them by."""
 
-    `effort`: 0 for ranges alone, 1 for derivatives as well, 2 for roundings as well.
-    """
-    nodes, columns = len(tape.operations), tape.columns[-1]
-    register_low, register_high, error = (
-        np.empty((nodes, LANES)),
-        np.empty((nodes, LANES)),
-        np.empty((nodes, LANES)),
-    )
-    dlow, dhigh, scratch = np.empty((columns, LANES)), np.empty((columns, LANES)), np.empty((4, LANES))
-    boxes_low, boxes_high = np.empty((LANES, lower.shape[1])), np.empty((LANES, lower.shape[1]))
-    for begin in range(0, len(lower), LANES):
-        for lane in range(LANES):  # lanes that are left over repeat the last box
-            row = min(begin + lane, len(lower) - 1)
-            boxes_low[lane], boxes_high[lane] = lower[row], upper[row]
-        interpret(
-            tape, boxes_low, boxes_high, register_low, register_high, error, dlow, dhigh, scratch, effort
+    @numba.njit(nogil=True, error_model="numpy", cache=True)
+    def interpret_boxes(tape, lower, upper, effort, low, high, jacobian_low, jacobian_high, rounding):
+        """Ranges (K, P), derivatives (K, P, D) and roundings (K, P) of the outputs over K boxes.
+
+        `effort`: 0 for ranges alone, 1 for derivatives as well, 2 for roundings as well.
+        """
+        if version < 0:
+            return
+        nodes, columns = len(tape.operations), tape.columns[-1]
+        register_low, register_high, error = (
+            np.empty((nodes, LANES)),
+            np.empty((nodes, LANES)),
+            np.empty((nodes, LANES)),
         )
-        for lane in range(min(LANES, len(lower) - begin)):
-            for output in range(len(tape.outputs)):
-                k, row = tape.outputs[output], begin + lane
-                low[row, output], high[row, output] = register_low[k, lane], register_high[k, lane]
-                if effort > 1:
-                    rounding[row, output] = error[k, lane]
-                if effort > 0:
-                    undefined = register_low[k, lane] != register_low[k, lane]
-                    for j in range(tape.columns[k], tape.columns[k + 1]):
-                        column = tape.inputs[j]
-                        jacobian_low[row, output, column] = np.nan if undefined else dlow[j, lane]
-                        jacobian_high[row, output, column] = np.nan if undefined else dhigh[j, lane]
+        dlow, dhigh, scratch = np.empty((columns, LANES)), np.empty((columns, LANES)), np.empty((4, LANES))
+        boxes_low, boxes_high = np.empty((LANES, lower.shape[1])), np.empty((LANES, lower.shape[1]))
+        for begin in range(0, len(lower), LANES):
+            for lane in range(LANES):  # lanes that are left over repeat the last box
+                row = min(begin + lane, len(lower) - 1)
+                boxes_low[lane], boxes_high[lane] = lower[row], upper[row]
+            interpret(
+                tape, boxes_low, boxes_high, register_low, register_high, error, dlow, dhigh, scratch, effort
+            )
+            for lane in range(min(LANES, len(lower) - begin)):
+                for output in range(len(tape.outputs)):
+                    k, row = tape.outputs[output], begin + lane
+                    low[row, output], high[row, output] = register_low[k, lane], register_high[k, lane]
+                    if effort > 1:
+                        rounding[row, output] = error[k, lane]
+                    if effort > 0:
+                        undefined = register_low[k, lane] != register_low[k, lane]
+                        for j in range(tape.columns[k], tape.columns[k + 1]):
+                            column = tape.inputs[j]
+                            jacobian_low[row, output, column] = np.nan if undefined else dlow[j, lane]
+                            jacobian_high[row, output, column] = np.nan if undefined else dhigh[j, lane]
+
+    @numba.njit(nogil=True, error_model="numpy", cache=True)
+    def interpret_registers(tape, lower, upper, low, high, dlow, dhigh):
+        """All registers, (N, lanes) each, for one box, to say why an output is not defined."""
+        if version < 0:
+            return
+        boxes_low, boxes_high = np.empty((LANES, len(lower))), np.empty((LANES, len(lower)))
+        boxes_low[:], boxes_high[:] = lower, upper
+        interpret(
+            tape, boxes_low, boxes_high, low, high, np.empty(low.shape), dlow, dhigh, np.empty((4, LANES)), 1
+        )
+
+    return interpret_boxes, interpret_registers
 
 
-@numba.njit(nogil=True, error_model="numpy", cache=True)
-def interpret_registers(tape, lower, upper, low, high, dlow, dhigh):
-    """All registers, (N, lanes) each, for one box, to say why an output is not defined."""
-    boxes_low, boxes_high = np.empty((LANES, len(lower))), np.empty((LANES, len(lower)))
-    boxes_low[:], boxes_high[:] = lower, upper
-    interpret(
-        tape, boxes_low, boxes_high, low, high, np.empty(low.shape), dlow, dhigh, np.empty((4, LANES)), 1
-    )
+def _version() -> int:
+    """A number for the sources that kernels are compiled from: Numba's cache looks at this file alone."""
+    sources = [Path(module.__file__ or "") for module in (codes, elementary, rounding)] + [Path(__file__)]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
+    return int.from_bytes(digest.digest()[:7], "big")
+
+
+interpret_boxes, interpret_registers = _compiled(_version())

@@ -58,7 +58,26 @@ class Node:
         refuse("pickle", "would drop what a number depends on")
 
     def __repr__(self) -> str:
+        if decide is not None:
+            refuse("str", "of a number that is not known cannot be taken", "Leave it out")
         return f"Node({self.number})"
+
+    def __format__(self, _specification: str) -> str:
+        return repr(self)
+
+    # M may ask what kind of number it was given.
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return np.bool_ if self.is_condition else np.float64
+
+    def __invert__(self) -> NoReturn:
+        refuse("~", "of one condition depends on whether it is Python's or NumPy's", "Use `not`")
+
+    def tolist(self) -> Node:
+        """Itself, as Python's number."""
+        return self
+
+    item = tolist
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         from tether.programs.ufuncs import call_ufunc
@@ -115,7 +134,7 @@ for _name, _ufunc in _OPERATORS.items():
     setattr(Node, f"__{_name}__", _operator(_ufunc))
     setattr(Node, f"__r{_name}__", _operator(_ufunc, reflected=True))
 for _name, _ufunc in {
-    "neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert, "lt": np.less,
+    "neg": np.negative, "pos": np.positive, "abs": np.absolute, "lt": np.less,
     "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }.items():  # fmt: skip
     setattr(Node, f"__{_name}__", _operator(_ufunc))
@@ -237,7 +256,7 @@ def multiply(graph: Graph, one: Any, two: Any) -> Any:
             if factor == -1:
                 return make(graph, codes.NEGATIVE, other)
             if factor == 0 and graph.totals[other.number]:
-                return 0.0
+                return as_node(0.0, graph)
     return make(graph, codes.MULTIPLY, one, two)
 
 
@@ -250,7 +269,7 @@ def _power(graph: Graph, base: Any, exponent: Any) -> Any:
         return make(graph, codes.POWER, base, exponent)
     exponent = float(exponent)
     if exponent == 0:
-        return 1.0
+        return as_node(1.0, graph)
     if exponent == 1:
         return base
     if exponent.is_integer() and abs(exponent) <= 2**31:

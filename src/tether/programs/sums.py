@@ -50,13 +50,20 @@ def _total(bag: Any, graph: Any) -> Any:
     roundings = max(len(factors) for factors in products)
     terms = [_multiplied(factors) for factors in products]
     # Zeros are exact in any order.
-    terms = [term for term in terms if isinstance(term, Node) or as_constant(term, "sum") != 0]
+    terms = [term for term in terms if not _is_zero(term)]
     if len(terms) < 2:
         return terms[0] if terms else 0.0
     if len(terms) == 2 and roundings == 1:
         return apply(np.add, *terms)
     # Constants, too: NumPy adds them up in its own order.
     return make(graph, codes.SUM, *terms, value=float(len(terms) + 2 * roundings))
+
+
+def _is_zero(term: Any) -> bool:
+    if not isinstance(term, Node):
+        return as_constant(term, "sum") == 0
+    graph = term.graph
+    return graph.operations[term.number] == codes.CONSTANT and graph.values[term.number] == 0
 
 
 def _multiplied(factors: list[Any]) -> Any:

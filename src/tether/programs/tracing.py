@@ -22,39 +22,70 @@ from tether.programs import graph as codes
 from tether.programs.constructors import tracing_constructors
 from tether.programs.graph import Graph
 from tether.programs.program import Program
-from tether.programs.refusal import EnclosureError, refuse
+from tether.programs.refusal import EnclosureError
 from tether.programs.scalars import Node
 
 Function = Callable[[Any, Any], Any]
 
 _ROWS = 2
 _MOST_PATHS = 256
+_MOST_CONDITIONS = 64
+_TOO_MANY = (
+    f"`if` may meet at most {_MOST_CONDITIONS} conditions and branch into {_MOST_PATHS} ways; there are more, "
+    "or a loop whose end depends on its numbers. Use np.where, np.minimum or np.maximum, and a fixed number of "
+    "rounds."
+)
 
 
-class _TooManyPathsError(Exception):
+class _TooManyBranchesError(EnclosureError):
     """More branches than are followed."""
 
 
 @dataclass
 class _Path:
-    """One way through M: how each condition met is answered, in order."""
+    """One way through M: how each condition met is answered, the same for both rows.
+
+    Attributes:
+        answers: by condition, of the first row.
+        asked: those not answered before, in order.
+        rows: conditions that each row asked for; what the two do not share couples them.
+        mixed: conditions that depend on both rows at once.
+    """
 
     graph: Graph
+    inputs: int
     renamed: dict[int, int]
     answers: dict[int, bool]
     asked: list[int]
+    rows: tuple[set[int], set[int]]
+    mixed: set[int]
 
     def decide(self, condition: Node) -> bool:
         """The answer on this path; a condition met for the first time is taken to hold."""
         number = _renamed(self.graph, condition.number, self.renamed)
-        if self.graph.operations[number] == codes.CONSTANT:
-            return bool(self.graph.values[number])
+        rows = self._rows_of(condition.number)
+        if len(rows) == 2:
+            self.mixed.add(number)
+        for row in rows:
+            self.rows[row].add(number)
         for known, flipped in ((number, False), (self.graph.add(codes.NOT, (number,)), True)):
             if known in self.answers:
                 return self.answers[known] != flipped
+        if len(self.asked) > _MOST_CONDITIONS:
+            raise _TooManyBranchesError(_TOO_MANY)
         self.answers[number] = True
         self.asked.append(number)
         return True
+
+    @property
+    def coupling(self) -> set[int]:
+        """Conditions of one row that may change what the other gives."""
+        return self.mixed | (self.rows[0] ^ self.rows[1])
+
+    def _rows_of(self, number: int) -> set[int]:
+        graph = self.graph
+        reached = graph.reaches([number])
+        return {int(graph.values[k] >= self.inputs) for k in reached if graph.operations[k] == codes.INPUT}
 
 
 def trace(function: Function, *, states: int, controls: int) -> Program:
@@ -96,12 +127,14 @@ class _Run:
         """Nodes of the outputs, given some answers: one run, and more for the other answers."""
         self.paths += 1
         if self.paths > _MOST_PATHS:
-            refuse(
-                "if", f"may branch into at most {_MOST_PATHS} ways", "Use np.where, np.minimum or np.maximum"
-            )
-        path = _Path(self.graph, self.renamed, dict(answers), [])
+            raise _TooManyBranchesError(_TOO_MANY)
+        path = _Path(
+            self.graph, self.symbols.shape[1], self.renamed, dict(answers), [], (set(), set()), set()
+        )
         try:
             result: Any = self._outputs(self._call(path))
+        except _TooManyBranchesError:
+            raise
         except (EnclosureError, ValueError) as error:
             result = error
         for condition in reversed(path.asked):
@@ -116,24 +149,30 @@ class _Run:
         answers = {k: v for k, v in path.answers.items() if k not in path.asked[before:]}
         try:
             other: Any = self.explore({**answers, condition: False})
+        except _TooManyBranchesError:
+            raise
         except (EnclosureError, ValueError) as error:
-            if self.paths > _MOST_PATHS:
-                raise
             other = error
         if isinstance(held, Exception) and isinstance(other, Exception):
             return held
-        width = len(other) if isinstance(held, Exception) else len(held)
-        undefined = [
-            self.graph.add(codes.UNDEFINED, (), float(k), "a branch that raises") for k in range(1)
-        ] * width
-        one = undefined if isinstance(held, Exception) else held
-        two = undefined if isinstance(other, Exception) else other
-        if len(one) != len(two):
-            raise ValueError(
-                f"`function` must return one shape on every branch; got {len(one)} and {len(two)} outputs."
+        if isinstance(held, Exception):
+            held = self._undefined(len(other))
+        elif isinstance(other, Exception):
+            other = self._undefined(len(held))
+        elif condition in path.coupling:
+            raise EnclosureError(
+                "`function` must treat rows independently; what it gives for one row depends on a condition "
+                f"on another ({self.graph.lines[condition]}). Use np.where, which decides row by row."
             )
-        pairs = zip(one, two, strict=True)
+        if len(held) != len(other):
+            raise ValueError(
+                f"`function` must return one shape on every branch; got {len(held)} and {len(other)} outputs."
+            )
+        pairs = zip(held, other, strict=True)
         return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b)) for a, b in pairs]
+
+    def _undefined(self, outputs: int) -> list[int]:
+        return [self.graph.add(codes.UNDEFINED, (), 0.0, "a branch that raises")] * outputs
 
     def _call(self, path: _Path) -> Any:
         given = [
@@ -223,13 +262,7 @@ def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
         else:
             waiting.pop()
             operands = tuple(known[k] for k in graph.operands[node])
-            operation, line = graph.operations[node], graph.lines[node]
-            if operation == codes.AND and operands[0] == operands[1]:
-                known[node] = operands[0]
-            elif operation == codes.NOT and graph.operations[operands[0]] == codes.NOT:
-                known[node] = graph.operands[operands[0]][0]
-            else:
-                known[node] = graph.add(operation, operands, graph.values[node], line)
+            known[node] = graph.add(graph.operations[node], operands, graph.values[node], graph.lines[node])
     return known[number]
 
 

@@ -26,7 +26,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: d
     name, out = ufunc.__name__, options.pop("out", None)
     if options.pop("where", True) is not True:
         refuse(name, "does not take `where`", "Use np.where on the result")
-    if not is_float64(options.pop("dtype", None)):
+    dtype = options.pop("dtype", None)
+    if not is_float64(dtype) and not (ufunc in (np.logical_and, np.logical_or) and dtype in (bool, np.bool_)):
         refuse(name, "makes float64 only", "Leave `dtype` out")
     for harmless in ("casting", "order", "subok", "signature"):
         if options.pop(harmless, None) is not None and harmless == "signature":
@@ -84,6 +85,7 @@ def _reduce(ufunc: np.ufunc, values: Any, axis: Any = 0, keepdims: bool = False,
         refuse(name, "must be given entries; got none")
     fold = np.frompyfunc(lambda one, two: apply(ufunc, one, two), 2, 1)
     axes = range(values.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    values = values.copy()
     for k in sorted((int(k) % max(values.ndim, 1) for k in axes), reverse=True):
         values = fold.reduce(values, axis=k, keepdims=keepdims)
     return values
@@ -93,10 +95,8 @@ def _accumulate(ufunc: np.ufunc, values: Any, axis: int = 0, **options: Any) -> 
     """Running sums, which NumPy takes in order."""
     if any(value is not None for value in options.values()):
         refuse(f"{ufunc.__name__}.accumulate", "does not take options", "Leave them out")
-    parts = [numbers_of(part) for part in np.moveaxis(values, axis, 0)]
-    for k in range(1, len(parts)):
-        parts[k] = plain_objects(_elementwise(ufunc, [plain_objects(parts[k - 1]), plain_objects(parts[k])]))
-    return np.moveaxis(np.stack([plain_objects(part) for part in parts]), 0, axis) if parts else values
+    running = np.frompyfunc(lambda one, two: apply(ufunc, one, two), 2, 1)
+    return running.accumulate(plain_objects(numbers_of(values)), axis=axis, dtype=object)
 
 
 _REDUCTIONS = (np.add, np.multiply, np.minimum, np.maximum, np.logical_and, np.logical_or)
