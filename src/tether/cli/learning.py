@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from tether.adapters.callables import load_trusted
@@ -18,10 +17,20 @@ from tether.atomic import write_text
 from tether.certificate import output_deltas
 from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
 from tether.cli.results import show_comparison, show_monotone
-from tether.cli.terminal import ModelPath, TrustedSpec, command_line, console, model_file, with_unit, writing
+from tether.cli.terminal import (
+    ModelPath,
+    TrustedSpec,
+    command_line,
+    console,
+    model_file,
+    say,
+    with_unit,
+    writing,
+)
 from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
 from tether.monotone import MonotoneModel
 from tether.pipeline import FitConfig, resolve_target
+from tether.printing import plain
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
 from tether.report.tables import delta_grid, rich_table
@@ -144,7 +153,7 @@ def fit(
             reporter=console_reporter(console),
         )
         show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
-        console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
+        say(f"report: {folder.path / 'report.html'}", wrap=False)
         return
     comparison = compare(
         transitions,
@@ -191,7 +200,7 @@ def predict(
     with writing(out):
         write_text(out, _prediction_csv(prediction, learned))
     outside_rows = int((~prediction.in_domain).sum())
-    console.print(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}", highlight=False)
+    say(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}")
 
 
 def info(model: ModelPath) -> None:
@@ -240,7 +249,7 @@ def info(model: ModelPath) -> None:
     rows |= {label: record[key] for key, label in named.items() if key in record}
     rows |= {key: record[key][:16] for key in ("data_sha256", "trusted_source_sha256") if record.get(key)}
     for label, value in rows.items():
-        table.add_row(label, escape(str(value)))
+        table.add_row(label, plain(str(value)))
     console.print(table)
     if isinstance(learned, ConstrainedModel):
         console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))

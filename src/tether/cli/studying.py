@@ -11,7 +11,7 @@ import typer
 
 from tether.cli.parsing import integers
 from tether.cli.results import show_comparison
-from tether.cli.terminal import command_line, console
+from tether.cli.terminal import command_line, console, say
 from tether.cli.watching import watching
 from tether.progress import console_reporter
 from tether.report.building import build_report
@@ -73,8 +73,8 @@ def study(
     console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
     console.print(rich_table(certificates_grid(outcome.runs)))
     for line in claim_lines(judge(plan, outcome)):
-        console.print(line, highlight=False)
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        say(line)
+    say(f"report: {report}", wrap=False)
     if failed:
         raise typer.Exit(1)
 
@@ -98,12 +98,13 @@ def reproduce(
         own = [task for task in failed if task.folder == folder]
         write_summary(plan, folder, command=study_command(plan, folder), failed=own)
         outcome = outcome_of(plan, folder)
-        console.print(f"\n{name}: {plan.definition.title}", style="bold", highlight=False)
+        say()
+        say(f"{name}: {plan.definition.title}", style="bold")
         console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
         for line in claim_lines(judge(plan, outcome)):
-            console.print(line, highlight=False)
+            say(line)
     report = build_report([asked.folder(name) for name in asked.plans], out / "report.html")
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    say(f"report: {report}", wrap=False)
     if failed:
         raise typer.Exit(1)
 
@@ -123,7 +124,7 @@ def _jobs(asked: int | None) -> int:
 
 def _show_failed(failed: list[Task]) -> None:
     for task in failed:
-        console.print(f"failed: {task.name}: {task.failure}", style="bold red", highlight=False)
+        say(f"failed: {task.name}: {task.failure}", style="bold red")
 
 
 def _fresh(base: Path) -> Path:
