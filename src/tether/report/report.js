@@ -10,6 +10,7 @@
     for (const [name, value] of Object.entries(attributes)) {
       if (name === "text") element.textContent = value;
       else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (name === "style") element.style.cssText = value; // the page's policy forbids the attribute
       else element.setAttribute(name, value);
     }
     element.append(...children);
