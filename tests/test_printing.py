@@ -70,7 +70,11 @@ def test_a_fit_of_columns_with_brackets(
         assert text in out
     code, out = run("verify", "run", *spec)
     assert code == 0 and "rate [/min]: delta at most" in out and "verified: 6 cells" in out
-    for verb in (["certify", "run", *spec], ["info", "run"], ["attack", "run", *spec, "--evaluations", "1000"]):
+    for verb in (
+        ["certify", "run", *spec],
+        ["info", "run"],
+        ["attack", "run", *spec, "--evaluations", "1000"],
+    ):
         code, out = run(*verb)
         assert code == 0 and ("[red]" in out or "rate [/min]" in out)
     assert "u\\[x]" in run("info", "run")[1]

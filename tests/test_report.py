@@ -3,8 +3,8 @@
 import json
 import re
 import shutil
-from hashlib import sha256
 from base64 import b64decode, b64encode
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -239,7 +239,7 @@ def change(folder, edit):
 def test_drawings_of_a_folder_are_images_and_never_part_of_the_page(folder, tmp_path):
     (folder / "drift.svg").write_text(SCRIPT)
     text = build_report([folder], tmp_path / "page.html").read_text()
-    assert "document.title=1" not in text and "<svg xmlns" not in text
+    assert "document.title=1" not in text and "<svg" not in text
     assert f"data:image/svg+xml;base64,{b64encode(SCRIPT.encode()).decode()}" in text
 
 
@@ -262,7 +262,9 @@ def test_text_of_a_folder_cannot_leave_its_element(folder, tmp_path):
     assert hostile not in text and "<!--" not in text and "\\u003c/script\\u003e" in text
 
 
-@pytest.mark.parametrize("name", ["../outside", "../../outside", "/etc/outside", "a/b", "..", "", ".hidden", "a\\b"])
+@pytest.mark.parametrize(
+    "name", ["../outside", "../../outside", "/etc/outside", "a/b", "..", "", ".hidden", "a\\b"]
+)
 @pytest.mark.parametrize("kind", ["pictures", "animations"])
 def test_pictures_are_of_the_folder_itself(folder, tmp_path, kind, name):
     (tmp_path / "outside.svg").write_text("<svg/>")
@@ -287,7 +289,11 @@ def test_links_out_of_the_folder_are_not_followed(folder, tmp_path):
         ("metrics.jsonl", "\udcff", "metrics.jsonl` must be text in UTF-8"),
         ("certificate.json", "{}", "certificate.json` must be a certificate of Tether; `claim` is missing"),
         ("certificate.json", '{"claim": 1e999}', "must be a certificate of Tether"),
-        ("explorer.json", '{"format": "1"}', "explorer.json` must be cells of Tether to explore; `format` must be"),
+        (
+            "explorer.json",
+            '{"format": "1"}',
+            "explorer.json` must be cells of Tether to explore; `format` must be",
+        ),
         ("drift.svg", "no drawing", "drift.svg` must be an SVG drawing"),
         ("drift.gif", "no animation", "drift.gif` must be a GIF"),
     ],

@@ -223,7 +223,9 @@ def _certificate_sections(
         sections.append(
             Section(
                 f"The certificate{whose}, in plain words",
-                facts=_certificate_facts(certificate, None if cost is None else _made(ApproximationCost, cost)),
+                facts=_certificate_facts(
+                    certificate, None if cost is None else _made(ApproximationCost, cost)
+                ),
                 grids=[delta_grid(certificate.deltas, certificate.evidence)],
                 folded=[Grid("The box of the domain, input by input", ("input", "from", "to"), box)],
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import Any
 
 from tether.documents import (
@@ -123,6 +124,14 @@ _SECTION = record(
     },
     {"animations": items(record({"name": text, "caption": text}))},
 )
+
+
+def _colour(value: Any, place: str) -> None:
+    text(value, place)
+    if not re.fullmatch("#[0-9A-Fa-f]{6}", value):
+        raise Misfit(f"`{place}` must be a colour such as #0072B2; got {value!r:.20}")
+
+
 _CURVES = record(
     {
         "titles": mapping(text),
@@ -131,7 +140,7 @@ _CURVES = record(
             record(
                 {
                     "name": text,
-                    "color": text,
+                    "color": _colour,
                     "width": number,
                     "alpha": share,
                     "dash": items(at_least_zero),
@@ -167,9 +176,19 @@ def results(value: Any, place: str) -> None:
         _check_run(run, f"runs[{k}]")
         for name in value.get("headings", {}):
             maybe(number)(run.get(name), f"runs[{k}].{name}")
+    for method in (value.get("curves") or {"methods": []})["methods"]:
+        _check_curve(method, value["curves"]["titles"])
     for k, grid in ((k, grid) for k, s in enumerate(value.get("sections", [])) for grid in s["grids"]):
         if any(len(row) != len(grid["header"]) for row in grid["rows"]):
             raise Misfit(f"`sections[{k}].grids` must have rows as long as their header; got another")
+
+
+def _check_curve(method: dict[str, Any], titles: dict[str, str]) -> None:
+    """Every metric of a method, with a value for each step."""
+    for name in titles:
+        lines = method["metrics"].get(name, {})
+        if "mean" not in lines or any(len(line) != len(method["steps"]) for line in lines.values()):
+            raise Misfit(f"`curves.methods` must have {name} at every step of {method['name']!r:.40}")
 
 
 def _check_run(run: dict[str, Any], place: str) -> None:
@@ -261,7 +280,9 @@ def explorer(value: Any, place: str) -> None:
     for k, reference in enumerate(value["references"]):
         rows, columns = reference["lines"]["shape"]
         if columns != 4 * inputs * outputs or len(base64.b64decode(reference["cells"])) != 4 * inputs * rows:
-            raise Misfit(f"`references[{k}]` must have lines along every input; got {rows} x {columns} numbers")
+            raise Misfit(
+                f"`references[{k}]` must have lines along every input; got {rows} x {columns} numbers"
+            )
         lengths[f"references[{k}].inputs"] = len(reference["inputs"])
         lengths[f"references[{k}].spans"] = len(reference["spans"])
     for name, length in lengths.items():
@@ -270,4 +291,3 @@ def explorer(value: Any, place: str) -> None:
     radii, start = len(value["radii"]), value["start"]
     if not value["references"] or radii not in (1, cells) or not start or max(start) >= inputs:
         raise Misfit("`references`, `radii` and `start` must fit the inputs and cells; they do not")
-
