@@ -656,7 +656,7 @@ import functools, os, signal
 import tether.cli, tether.runs
 
 # A checkpoint at every evaluation, as if each took ten seconds.
-learning = tether.cli.learning
+import tether.cli.learning as learning
 learning.TrainingConfig = functools.partial(learning.TrainingConfig, checkpoint_seconds=0.0)
 write = tether.runs.RunFolder.note
 

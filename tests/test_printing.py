@@ -53,8 +53,8 @@ def test_a_fit_of_columns_with_brackets(
     (tmp_path / "physics.py").write_text(TRUSTED_SOURCE)
 
     def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["tether", *arguments])
         with pytest.raises(SystemExit) as ended:
-            monkeypatch.setattr(sys, "argv", ["tether", *arguments])
             cli.main()
         printed = capsys.readouterr()
         assert printed.err == ""

@@ -64,7 +64,7 @@ def parse(text: str | bytes, check: Check, path: Path, what: str, place: str = "
     except ValueError as error:
         where = f" at {place}" if place else ""
         raise StorageError(
-            f"`{path}` must be {what}; it cannot be read{where} ({_flat(error)}). It may be damaged or cut off."
+            f"`{path}` must be {what}; it cannot be read{where} ({_flat(error)}). It may be damaged."
         ) from None
     checked(value, check, path, what, place)
     return value
@@ -138,7 +138,7 @@ def whole(least: int = 0, most: int = _LARGEST_WHOLE) -> Check:
 def one_of(*words: str) -> Check:
     """One of some words."""
     return lambda value, place: _require(
-        isinstance(value, str) and value in words, f"one of {', '.join(words)}", value, place
+        isinstance(value, str) and value in words, f"one of {', '.join(map(repr, words))}", value, place
     )
 
 

@@ -77,11 +77,12 @@ def check_widths(name: str, widths: Sequence[int], *, inputs: int = 1, outputs: 
         raise ValueError(f"`{name}` must list positive layer widths; got {tuple(widths)}.")
     if len(widths) > MOST_LAYERS:
         raise ValueError(f"`{name}` must list at most {MOST_LAYERS:,} layers; got {len(widths):,}.")
+    shown = f"{tuple(widths)!s:.60}"
     total = sum((a + 1) * b for a, b in pairwise([inputs, *map(int, widths), outputs]))
     if total > MOST_PARAMETERS:
         raise ValueError(
-            f"`{name}` must make a network of at most {MOST_PARAMETERS:,} weights; got {tuple(widths)}, which "
-            f"takes {_shown(total)}. Choose narrower layers."
+            f"`{name}` must make a network of at most {MOST_PARAMETERS:,} weights; got {shown}, which takes "
+            f"{_shown(total)}. Choose narrower layers."
         )
 
 
@@ -93,8 +94,8 @@ def check_draws(epsilon: Any, beta: Any) -> None:
     needed = 4 * math.log(beta) / min(math.log1p(-epsilon), -5e-324)
     if not needed <= MOST_DRAWS:
         raise ValueError(
-            f"`epsilon` must be such that at most {MOST_DRAWS:,} draws establish it; got {epsilon:g} with beta "
-            f"{beta:g}, which takes {needed:.2g}. Allow a larger share of inputs."
+            f"`epsilon` must be such that at most {MOST_DRAWS:,} draws establish it; got {epsilon:g} with "
+            f"beta {beta:g}, which takes {needed:.2g}. Allow a larger share of inputs."
         )
 
 

@@ -13,6 +13,7 @@ from tether.cli.parsing import integers
 from tether.cli.results import show_comparison
 from tether.cli.terminal import command_line, console, say
 from tether.cli.watching import watching
+from tether.limits import MOST_PROCESSES, check_seed, check_whole
 from tether.progress import console_reporter
 from tether.report.building import build_report
 from tether.report.seeds import certificates_grid, seeds_grid
@@ -41,6 +42,7 @@ def demo(
     show_comparison(comparison, report)
 
 
+_MOST_SEEDS = 1000
 Out = Annotated[Path, typer.Option(help="Folder; what was interrupted in it goes on.")]
 ScaleOption = Annotated[Literal["smoke", "paper"], typer.Option(help="Of data, networks and runs.")]
 Seeds = Annotated[str, typer.Option(help="Comma separated; by default 0 at smoke, 0,1,2 at paper.")]
@@ -111,14 +113,18 @@ def reproduce(
 
 def _seeds(text: str, scale: str) -> tuple[int, ...]:
     numbers = integers("seeds", text)
-    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
-        raise ValueError(f"`--seeds` must be different whole numbers of at least 0; got '{text}'.")
+    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0 or len(numbers) > _MOST_SEEDS:
+        raise ValueError(
+            f"`--seeds` must be at most {_MOST_SEEDS} different whole numbers >= 0; got '{text:.40}'."
+        )
+    for number in numbers:
+        check_seed("--seeds", number)
     return tuple(numbers) or ((0,) if scale == "smoke" else (0, 1, 2))
 
 
 def _jobs(asked: int | None) -> int:
-    if asked is not None and asked < 1:
-        raise ValueError(f"`--jobs` must be at least 1; got {asked}.")
+    if asked is not None:
+        check_whole("--jobs", asked, least=1, most=MOST_PROCESSES)
     return asked or os.cpu_count() or 1
 
 

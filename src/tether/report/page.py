@@ -120,7 +120,7 @@ without it, and curves are also kept as <code>curves.svg</code>.</p></noscript>
 
 
 def _policy(scripts: Sequence[str], styles: str) -> str:
-    """Our own scripts and styles, known by their digests, and pictures in the page; nothing else runs or loads."""
+    """Our own scripts and styles, known by their digests, and pictures in the page: nothing else."""
     allowed = " ".join(map(_digest, scripts))
     return (
         f"default-src 'none'; script-src {allowed}; style-src {_digest(styles)}; img-src data:; "

@@ -88,7 +88,7 @@ def _inside(folder: Path, name: str, suffix: str) -> Path | None:
     """A file of the folder itself: neither a name nor a link leads out of it."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise StorageError(
-            f"`{folder / 'results.json'}` must name pictures of its own folder; got {name!r}. Get a fresh copy."
+            f"`{folder / 'results.json'}` must name pictures of its own folder; got {name!r:.60}."
         )
     path = folder / f"{name}{suffix}"
     if not path.is_file():
