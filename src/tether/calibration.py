@@ -113,7 +113,7 @@ def calibrate(
     rng = np.random.default_rng([sampling.seed, 0x57A7])
     most = draws_allowed(sampling.epsilon, sampling.beta) + 1
     largest = np.empty(0)
-    for count in _pieces(draws_needed(sampling.epsilon, sampling.beta)):
+    for count in pieces(draws_needed(sampling.epsilon, sampling.beta)):
         inputs = draw_in_domain(cells, count, schema, rng)
         seen = exceedance(bounds, cells, trusted, schema, target, inputs=inputs)
         largest = np.sort(np.concatenate([largest, seen.excess]))[-most:]
@@ -130,7 +130,7 @@ def calibrate(
     return replace(bounds, expansion=replace(bounds.expansion, remainder=remainder), **claim)
 
 
-def _pieces(draws: int) -> list[int]:
+def pieces(draws: int) -> list[int]:
     """`draws` in pieces that memory has room for."""
     return [min(_PIECE, draws - start) for start in range(0, draws, _PIECE)]
 
