@@ -110,12 +110,16 @@ def _check_header(path: Path) -> None:
 
 def _check_entry(name: str, entry: Any, room: int) -> None:
     fields = entry if isinstance(entry, dict) else {}
-    kind, shape, place = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
+    kind: Any = fields.get("dtype")
+    shape: Any = fields.get("shape")
+    place: Any = fields.get("data_offsets")
     whole = all(
         isinstance(part, list) and all(type(k) is int and 0 <= k <= LARGEST_FILE for k in part)
         for part in (shape, place)
     )
-    if kind not in _ITEM_BYTES or not whole or len(place) != 2 or not place[0] <= place[1] <= room:
+    if not isinstance(kind, str) or kind not in _ITEM_BYTES or not whole:
+        raise ValueError(f"its header says of {name!r:.60} what cannot be")
+    if len(place) != 2 or not place[0] <= place[1] <= room:
         raise ValueError(f"its header says of {name!r:.60} what cannot be")
     if math.prod(shape) * _ITEM_BYTES[kind] != place[1] - place[0]:
         raise ValueError(f"its header gives {name!r:.60} another shape than room")

@@ -7,8 +7,8 @@ kind that it stands for. Checks are put together as the documents are: records o
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,8 @@ def flag(value: Any, place: str) -> None:
 
 def number(value: Any, place: str) -> None:
     """A finite number."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1.8e308
-    _require(fits and math.isfinite(value), "a finite number", value, place)
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    _require(fits, "a finite number", value, place)
 
 
 def at_least_zero(value: Any, place: str) -> None:

@@ -30,9 +30,19 @@ LARGEST_TABLE = 2 << 30
 """Bytes of a table's columns once they are unpacked."""
 
 
+def is_whole(value: Any) -> bool:
+    """Whether `value` is a whole number, Python's or NumPy's."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a real number, Python's or NumPy's."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def check_whole(name: str, value: Any, *, least: int = 0, most: int) -> None:
     """Raises unless `value` is a whole number from `least` to `most`."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if not is_whole(value):
         raise TypeError(f"`{name}` must be a whole number; got {value!r}.")
     if value < least:
         raise ValueError(f"`{name}` must be at least {least}; got {value}.")
@@ -44,7 +54,7 @@ def check_number(
     name: str, value: Any, *, least: float = -math.inf, most: float = math.inf, above: float = -math.inf
 ) -> None:
     """Raises unless `value` is a finite number from `least` to `most`, and larger than `above`."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not is_number(value):
         raise TypeError(f"`{name}` must be a number; got {value!r}.")
     if value <= above:
         raise ValueError(f"`{name}` must be {'positive' if above == 0 else f'above {above:g}'}; got {value}.")
@@ -69,9 +79,7 @@ def check_processes(name: str, value: Any) -> None:
 
 def check_widths(name: str, widths: Sequence[int], *, inputs: int = 1, outputs: int = 1) -> None:
     """Raises unless a network with such layers has a number of weights that fits into memory."""
-    if isinstance(widths, str) or not all(
-        isinstance(width, Integral) and not isinstance(width, bool) for width in widths
-    ):
+    if isinstance(widths, str) or not all(map(is_whole, widths)):
         raise TypeError(f"`{name}` must list whole numbers; got {widths!r}.")
     if any(width < 1 for width in widths):
         raise ValueError(f"`{name}` must list positive layer widths; got {tuple(widths)}.")
@@ -89,7 +97,7 @@ def check_widths(name: str, widths: Sequence[int], *, inputs: int = 1, outputs: 
 def check_draws(epsilon: Any, beta: Any) -> None:
     """Raises unless the draws that statistical evidence takes can be made."""
     for name, value in (("epsilon", epsilon), ("beta", beta)):
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < 1:
+        if not is_number(value) or not 0 < value < 1:
             raise ValueError(f"`{name}` must be between 0 and 1; got {value!r}.")
     needed = 4 * math.log(beta) / min(math.log1p(-epsilon), -5e-324)
     if not needed <= MOST_DRAWS:
@@ -101,7 +109,7 @@ def check_draws(epsilon: Any, beta: Any) -> None:
 
 def _shown(value: Any) -> str:
     """A number short enough for a line."""
-    return f"{value:,}" if isinstance(value, Integral) and abs(value) < 10**18 else f"{float_of(value):.3g}"
+    return f"{value:,}" if is_whole(value) and abs(value) < 10**18 else f"{float_of(value):.3g}"
 
 
 def float_of(value: Any) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,34 @@ def read_transitions(
         units: unit of each column, by name.
         independent_rows: every row is an episode of its own; needs `next_states`.
     """
-    table = read_table(source)
+    with naming(source):
+        return _transitions(
+            read_table(source), states, controls, next_states, episode, angles, units, independent_rows
+        )
+
+
+@contextmanager
+def naming(source: Any, about: str = "") -> Iterator[None]:
+    """Puts the name of the file before whatever is wrong with what it holds; only of what begins so."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        other = not isinstance(source, str | Path) or not str(error).startswith(about)
+        if other or str(source) in str(error):
+            raise
+        raise ValueError(f"{source}: {error}") from None
+
+
+def _transitions(
+    table: Table,
+    states: Sequence[str],
+    controls: Sequence[str],
+    next_states: Sequence[str] | None,
+    episode: str | None,
+    angles: Sequence[str],
+    units: Mapping[str, str] | None,
+    independent_rows: bool,
+) -> Transitions:
     for name in (*states, *controls, *(next_states or ())):
         _column(table, name)
     schema = make_schema(states, controls, next_states, units=units, angles=angles)
@@ -73,9 +101,10 @@ def read_transitions(
 
 def read_probes(source: str | Path | Any, schema: Schema, *, name: str = "probes") -> Probes:
     """Probes from a table that has every input of `schema` as a column; `name` is what errors call it."""
-    table = read_table(source)
-    inputs = (_matrix(table, names, name) for names in (schema.states, schema.controls))
-    return Probes.from_arrays(*inputs, schema=schema)
+    with naming(source):
+        table = read_table(source)
+        inputs = (_matrix(table, names, name) for names in (schema.states, schema.controls))
+        return Probes.from_arrays(*inputs, schema=schema)
 
 
 def read_table(source: str | Path | Any) -> Table:

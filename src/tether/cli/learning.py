@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from tether.adapters.callables import load_trusted
-from tether.adapters.files import read_probes, read_transitions
+from tether.adapters.files import naming, read_probes, read_transitions
 from tether.atomic import write_text
 from tether.certificate import output_deltas
 from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
@@ -28,6 +28,7 @@ from tether.cli.terminal import (
     writing,
 )
 from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
+from tether.data import Jitter, Probes, Transitions
 from tether.monotone import MonotoneModel
 from tether.pipeline import FitConfig, resolve_target
 from tether.printing import plain
@@ -37,6 +38,7 @@ from tether.report.tables import delta_grid, rich_table
 from tether.runs import RunFolder, compare, fit_methods, fit_monotone
 from tether.storage import load, peek
 from tether.training import TrainingConfig
+from tether.trusted import TrustedModel
 
 
 def fit(
@@ -140,33 +142,45 @@ def fit(
         seed=seed,
     )
     omega = probes_asked(probes, probe_count, transitions, seed)
-    increments = resolve_target(config.target, transitions) == "increment"
+    resolve_target(config.target, transitions)
     folder = RunFolder.create(out, command_line(), resume=resume)
+    with naming(data, "`transitions`"):
+        _fit(transitions, model if jobs is None else replace(model, jobs=jobs), omega, config, folder, data)
+
+
+def _fit(
+    transitions: Transitions,
+    model: TrustedModel,
+    probes: Probes | Jitter,
+    config: FitConfig,
+    folder: RunFolder,
+    data: Path,
+) -> None:
+    study, reporter = f"fit of {data.name}", console_reporter(console)
     if config.decreasing:
         monotone = fit_monotone(
             transitions,
             trusted=model,
-            probes=omega,
+            probes=probes,
             config=config,
             folder=folder,
-            study=f"fit of {data.name}",
-            reporter=console_reporter(console),
+            study=study,
+            reporter=reporter,
         )
         show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
         say(f"report: {folder.path / 'report.html'}", wrap=False)
         return
+    increments = resolve_target(config.target, transitions) == "increment"
     comparison = compare(
         transitions,
-        trusted=model if jobs is None else replace(model, jobs=jobs),
-        probes=omega,
+        trusted=model,
+        probes=probes,
         methods=fit_methods(config, increments=increments),
         config=config,
         folder=folder,
-        reporter=console_reporter(console),
+        reporter=reporter,
     )
-    show_comparison(
-        comparison, folder.finish(comparison, study=f"fit of {data.name}", scale=None, sections=[])
-    )
+    show_comparison(comparison, folder.finish(comparison, study=study, scale=None, sections=[]))
 
 
 def predict(

@@ -60,7 +60,8 @@ def read_data(path: Path) -> StudyData:
 
 
 def _data(arrays: Mapping[str, Any], fields: dict[str, Any]) -> StudyData:
-    schema = Schema(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    schema = Schema(**plain)
     transitions = Transitions.from_arrays(
         arrays["states"],
         arrays["controls"],
