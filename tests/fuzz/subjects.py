@@ -65,7 +65,7 @@ _MODEL = (mutations.change_words, mutations.change_words, mutations.change_tenso
           mutations.change_header)  # fmt: skip
 _REPORT = (("report", "{}/run", "--out", "{}/page.html"),)
 _STUDY = (("report", "{}/study", "--out", "{}/page.html"),)
-_RESUMED = (_fit("{}/cart.csv", "{}/stopped") + ("--resume",),)
+_RESUMED = ((*_fit("{}/cart.csv", "{}/stopped"), "--resume"),)
 SUBJECTS = (
     Subject("interval model", "run/model.safetensors", _MODEL, _model("{}/run/model.safetensors", "frictionless"), 3),
     Subject("affine model", "affine.safetensors", _MODEL, _model("{}/affine.safetensors", "frictionless"), 4),

@@ -54,7 +54,7 @@ def read_transitions(
 
 
 @contextmanager
-def naming(source: Any, about: str = "") -> Iterator[None]:
+def naming(source: Any, about: str | tuple[str, ...] = "") -> Iterator[None]:
     """Puts the name of the file before whatever is wrong with what it holds; only of what begins so."""
     try:
         yield
@@ -77,6 +77,9 @@ def _transitions(
 ) -> Transitions:
     for name in (*states, *controls, *(next_states or ())):
         _column(table, name)
+    repeated = sorted(name for name, count in Counter(next_states or ()).items() if count > 1)
+    if repeated:
+        raise ValueError(f"`next_states` must name each column once; got '{repeated[0]}' twice.")
     schema = make_schema(states, controls, next_states, units=units, angles=angles)
     now = _matrix(table, states), _matrix(table, controls)
     ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))

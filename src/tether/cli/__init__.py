@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
 
 def main() -> None:

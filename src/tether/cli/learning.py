@@ -143,9 +143,14 @@ def fit(
     )
     omega = probes_asked(probes, probe_count, transitions, seed)
     resolve_target(config.target, transitions)
+    model = model if jobs is None else replace(model, jobs=jobs)
     folder = RunFolder.create(out, command_line(), resume=resume)
-    with naming(data, "`transitions`"):
-        _fit(transitions, model if jobs is None else replace(model, jobs=jobs), omega, config, folder, data)
+    with naming(data, _ABOUT_DATA):
+        _fit(transitions, model, omega, config, folder, data)
+
+
+_ABOUT_DATA = ("`transitions`", "`probes`", "columns", "`radii`")
+"""How complaints begin whose cause is in the data."""
 
 
 def _fit(
@@ -204,13 +209,8 @@ def predict(
     known = load_trusted(trusted) if trusted else None
     learned = load(model_file(model), trusted=known)
     rows = read_probes(data, learned.schema, name="data")
-    prediction = learned.predict(
-        rows.states,
-        rows.controls,
-        details=True,
-        outside=outside,
-        trusted=known,
-    )
+    with naming(model, "the network"):
+        prediction = learned.predict(rows.states, rows.controls, details=True, outside=outside, trusted=known)
     with writing(out):
         write_text(out, _prediction_csv(prediction, learned))
     outside_rows = int((~prediction.in_domain).sum())

@@ -65,10 +65,10 @@ def study(
     options = {"patient": patient, "traces": traces}
     given = {option: value for option, value in options.items() if value is not None}
     find_study(name).check_options(given)
-    plan = Plan(name, scale, _seeds(seeds, scale), given)
+    plan, processes = Plan(name, scale, _seeds(seeds, scale), given), _jobs(jobs)
     open_folder(plan, out)
     with watching(console) as watch:
-        failed = run_all(tasks_of(plan, out), jobs=_jobs(jobs), watch=watch)
+        failed = run_all(tasks_of(plan, out), jobs=processes, watch=watch)
     _show_failed(failed)
     outcome = outcome_of(plan, out)
     report = write_summary(plan, out, command=study_command(plan, out), failed=failed)
@@ -91,9 +91,10 @@ def reproduce(
     ] = None,
 ) -> None:
     """The whole paper: all studies, every table and figure, and a verdict per claim."""
+    processes = _jobs(jobs)
     asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces)
     with watching(console) as watch:
-        failed = run_reproduction(asked, jobs=_jobs(jobs), watch=watch)
+        failed = run_reproduction(asked, jobs=processes, watch=watch)
     _show_failed(failed)
     for name, plan in asked.plans.items():
         folder = asked.folder(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -111,6 +112,12 @@ class FitConfig:
             raise ValueError(
                 "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
+        for name, limits in (self.domain or {}).items():
+            low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
+            if not -math.inf < low <= high < math.inf:
+                raise ValueError(
+                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{name}'."
+                )
         self._check_decreasing()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
