@@ -112,16 +112,19 @@ class FitConfig:
             raise ValueError(
                 "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
+        self._check_domain()
+        self._check_decreasing()
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
+
+    def _check_domain(self) -> None:
         for name, limits in (self.domain or {}).items():
             low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
             if not -math.inf < low <= high < math.inf:
                 raise ValueError(
                     f"`domain` must have finite limits, low <= high; got {low}:{high} for '{name}'."
                 )
-        self._check_decreasing()
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
 
     def _check_decreasing(self) -> None:
         """Settings that mean nothing, or something else, to a tether that is monotone by construction."""
