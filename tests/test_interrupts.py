@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def interrupted(folder: Path, arguments: list[str], *, after: float = 0.0, until: str = "") -> tuple[int, str]:
+def interrupted(
+    folder: Path, arguments: list[str], *, after: float = 0.0, until: str = ""
+) -> tuple[int, str]:
     """Code and complaints of a command stopped after some time, or once it has printed something."""
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "tether.cli", *arguments],
@@ -60,7 +62,9 @@ def fit(out: str, *extra: str) -> list[str]:
 
 @pytest.mark.parametrize("after", [0.3, 0.8, 1.5])
 def test_while_it_starts(folder: Path, after: float) -> None:
-    code, errors = interrupted(folder, fit(f"a{after}", "--trusted", "physics.py:frictionless", "--steps", "90000000"), after=after)
+    code, errors = interrupted(
+        folder, fit(f"a{after}", "--trusted", "physics.py:frictionless", "--steps", "90000000"), after=after
+    )
     assert_one_line(code, errors)
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -34,7 +35,7 @@ def run(arguments: list[str] | None = None) -> int:
         # A second one must not interrupt the cleaning up after the first.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        hint = " Continue it with the same arguments and `--resume`." if given[:1] == ["fit"] else ""
+        hint = " Continue it with the same arguments and `--resume`." if _can_resume(given) else ""
         return _fail(f"interrupted.{hint}", 130)
     except Exception as error:
         if os.environ.get("TETHER_TRACEBACK"):
@@ -53,6 +54,13 @@ def _invoke(given: list[str]) -> int:
     except ClickException as error:
         return _refuse(error, given)
     return 0
+
+
+def _can_resume(given: list[str]) -> bool:
+    """Whether a fit has left something to go on from."""
+    if given[:1] != ["fit"] or "--out" not in given[:-1]:
+        return False
+    return Path(given[given.index("--out") + 1], "metrics.jsonl").is_file()
 
 
 def _refuse(error: Any, given: list[str]) -> int:
