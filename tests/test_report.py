@@ -309,3 +309,10 @@ def test_damaged_files_beside_the_results_are_named(folder, tmp_path, name, cont
 
 def test_many_methods_have_styles():
     assert len(line_styles([f"method {k}" for k in range(40)])) == 40
+
+
+def test_a_certificate_without_a_run_it_is_of(small_demo, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(small_demo[2].parent, copy)
+    change(copy, lambda r: [run.pop("coverage_D", None) for run in r["runs"]])
+    assert "PROVED" in build_report([copy], tmp_path / "page.html").read_text()

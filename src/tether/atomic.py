@@ -50,12 +50,21 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Writes JSON for people and programs: indented, and never with NaN or infinity in it."""
-    write_text(path, json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text(path, _dumps(path, content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _dumps(path: Path, content: Any, **layout: Any) -> str:
+    try:
+        return json.dumps(content, allow_nan=False, **layout)
+    except ValueError as error:
+        raise ValueError(
+            f"numbers of `{path.name}` must be finite; {error}. Where values of the data are huge, change units."
+        ) from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
     """Writes a safetensors file whose metadata are JSON values."""
-    text = {key: json.dumps(value, allow_nan=False) for key, value in metadata.items()}
+    text = {key: _dumps(path, value) for key, value in metadata.items()}
     # Copies, because the format refuses tensors that share memory.
     whole = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, safetensors.torch.save(whole, text))

@@ -121,6 +121,7 @@ def _judge(code: int, message: str, seconds: float, megabytes: float, path: Path
     if code == 2 and not (message.startswith("error: ") and message.count("\n") == 1):
         return "not one line"
     named = path.name in message or path.parent.name in message or path.stem in message
+    named = named or (path.suffix == ".py" and "`trusted`" in message)
     if code == 2 and not named:
         return "does not name the file"
     return ""

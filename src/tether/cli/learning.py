@@ -149,7 +149,7 @@ def fit(
         _fit(transitions, model, omega, config, folder, data)
 
 
-_ABOUT_DATA = ("`transitions`", "`probes`", "columns", "`radii`")
+_ABOUT_DATA = ("`transitions`", "`probes`", "columns", "`radii`", "numbers")
 """How complaints begin whose cause is in the data."""
 
 

@@ -299,7 +299,10 @@ def _held(verdicts: Sequence[tuple[str, bool]]) -> str:
 
 def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str:
     """The one sentence that a reader of a fit takes away."""
-    run = [r for r in runs if "coverage_D" in r][-1]
+    held = [run for run in runs if has_cells(run)]
+    if not held:
+        return ""
+    run = held[-1]
     worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
     level = (
         f"within delta of the trusted model ({worst}), evidence level {certificate.evidence}"
