@@ -58,7 +58,7 @@ def _dumps(path: Path, content: Any, **layout: Any) -> str:
         return json.dumps(content, allow_nan=False, **layout)
     except ValueError as error:
         raise ValueError(
-            f"numbers of `{path.name}` must be finite; {error}. Where values of the data are huge, change units."
+            f"numbers of `{path.name}` must be finite; {error}. Where data are huge, change their units."
         ) from None
 
 
