@@ -414,6 +414,11 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
         operator_input_spread=float(raw.double().std(dim=0, correction=0).mean()),
         operator_saturated=float((raw.abs() > 8).double().mean()),
     )
+    if not all(map(math.isfinite, asdict(evaluation).values())):
+        raise ValueError(
+            f"columns must be small enough for squared errors to be numbers; got an infinite one at step "
+            f"{run.step}. Change units of the data, or lower `learning_rate`."
+        )
     network.train()
     better = evaluation.approximation_loss_D < run.best_loss
     run.evaluations.append(evaluation)
