@@ -35,7 +35,7 @@ def run(arguments: list[str] | None = None) -> int:
         # A second one must not interrupt the cleaning up after the first.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Python remembers an interruption that passed through compiled text, as dataclasses are, although it is
+        # Python remembers an interruption that passed through compiled text, as of dataclasses, though it is
         # handled here, and would end by a signal; text that passes makes it forget.
         exec("pass")
         hint = " Continue it with the same arguments and `--resume`." if _can_resume(given) else ""
