@@ -201,7 +201,8 @@ def _start(first: int, last: int, seed: int, originals: Path, scratch: Path) -> 
         "--originals",
         originals,
     ]
-    process = subprocess.Popen(command, stdout=log.open("w"), stderr=log.with_suffix(".err").open("w"))
+    with log.open("w") as told, log.with_suffix(".err").open("w") as complaints:
+        process = subprocess.Popen(command, stdout=told, stderr=complaints)
     return process, last, log
 
 
