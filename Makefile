@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test browser check docs bench crosscheck-pancreas test-slow format clean
+.PHONY: demo test browser check docs fuzz bench crosscheck-pancreas test-slow format clean
 
 # The library alone: what a user needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -43,6 +43,12 @@ check: $(READY)
 docs: $(READY)
 	$(BIN)/properdocs build --strict --quiet
 
+# Damaged files of every kind that is read, and malformed invocations: one line each.
+fuzz: $(READY)
+	$(BIN)/python tests/fuzz/damaged.py --count 10000
+	$(BIN)/python tests/fuzz/invocations.py --count 400
+
+# At the sizes that docs/benchmarks.md tells of; `make test` runs each at a tiny one.
 bench: $(READY)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 

@@ -11,9 +11,12 @@ import time
 import numpy as np
 from scipy.spatial import cKDTree
 
+from sizes import size
 from tether.nearest import NearestIndex, nearest
 
-ROWS, TREE_ROWS = 1_000_000, 50_000
+ROWS, TREE_ROWS, MEMORIES = size((1_000_000, 50_000, 2000), (2000, 100, 50))
+
+SAME = min(100_000, ROWS)
 
 
 def trajectories(rows, columns, seed=0):
@@ -66,12 +69,12 @@ def verdict(good):
 
 
 def large_queries():
-    print(f"{ROWS:,} inputs, 24 dimensions, 2,000 memories, seconds (all cores)\n")
+    print(f"{ROWS:,} inputs, 24 dimensions, {MEMORIES:,} memories, seconds (all cores)\n")
     headings = ("tether, exact", "BLAS, not exact", "k-d tree", "BLAS/tether", "tree/tether")
     print(f"{'data':14}" + "".join(f"{heading:>17}" for heading in headings))
     for data in (trajectories, gaussian):
         inputs = data(ROWS, 24)
-        memories = inputs[np.random.default_rng(1).choice(ROWS, 2000, replace=False)]
+        memories = inputs[np.random.default_rng(1).choice(ROWS, MEMORIES, replace=False)]
         tree = cKDTree(memories)
         some = inputs[:: ROWS // TREE_ROWS]
         times = best_in_turn(
@@ -80,7 +83,7 @@ def large_queries():
                 "blas": lambda inputs=inputs, memories=memories: blas_brute_force(inputs, memories),
                 "tree": lambda tree=tree, some=some: tree.query(some, workers=-1),
             },
-            rounds=3,
+            rounds=size(3, 1),
         )
         times["tree"] *= ROWS / len(some)
         ours = times["tether"]
@@ -89,16 +92,14 @@ def large_queries():
             f"{times['blas'] / ours:17.1f}{times['tree'] / ours:17.1f}"
             f"   {verdict(ours < min(times['blas'], times['tree']))} (target: faster than both)"
         )
-        agree = (
-            blas_brute_force(inputs[:100_000], memories) == nearest(inputs[:100_000], memories).cell
-        ).mean()
-        print(f"{'':14}BLAS picks the same memory for {100 * agree:.4f} % of 100,000")
+        agree = (blas_brute_force(inputs[:SAME], memories) == nearest(inputs[:SAME], memories).cell).mean()
+        print(f"{'':14}BLAS picks the same memory for {100 * agree:.4f} % of {SAME:,}")
 
 
 def small_queries():
-    print("\n5 dimensions, 2,500 memories, milliseconds including Python, best of 20 rounds\n")
+    print(f"\n5 dimensions, {size(2500, 100):,} memories, milliseconds including Python, best of 20 rounds\n")
     print(f"{'rows':>6}{'prepared index':>16}{'nearest()':>12}{'k-d tree':>10}")
-    memories = gaussian(2500, 5)
+    memories = gaussian(size(2500, 100), 5)
     index, tree = NearestIndex(memories), cKDTree(memories)
     for rows, limit in ((1, 0.1), (1024, 2.0)):
         inputs = gaussian(rows, 5, seed=1)
@@ -110,7 +111,7 @@ def small_queries():
             ),
             "tree": lambda inputs=inputs, repeats=repeats: seconds(lambda: tree.query(inputs), repeats),
         }
-        times = {name: 1e3 * min(task() for _ in range(20)) for name, task in tasks.items()}
+        times = {name: 1e3 * min(task() for _ in range(size(20, 2))) for name, task in tasks.items()}
         print(
             f"{rows:6}{times['index']:16.4f}{times['once']:12.4f}{times['tree']:10.4f}"
             f"   {verdict(times['index'] < limit)} (target: below {limit} ms)"

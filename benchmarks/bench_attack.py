@@ -12,16 +12,22 @@ import time
 import joblib
 import numpy as np
 
+from sizes import size
 from tether.attack import attack
 from tether.constrained import ConstrainedModel, mlp
 from tether.pipeline import FitConfig, build_tether, prepare
 from tether.studies import parked_car
 
+CELLS = size(1000, 20)
+SEARCHES = size(
+    (("formula", 1, 1_000_000), ("200 integration steps", 200, 3_000_000)), (("formula", 1, 140_000),)
+)
+
 
 def model_of(trusted):
-    transitions = parked_car.drive(episodes=40, steps=60)
-    config = FitConfig(memories=1000, bounds="affine", evidence="proved", domain=parked_car.DOMAIN)
-    probes = parked_car.parked(transitions, count=2400)
+    transitions = parked_car.drive(episodes=size(40, 10), steps=size(60, 10))
+    config = FitConfig(memories=CELLS, bounds="affine", evidence="proved", domain=parked_car.DOMAIN)
+    probes = parked_car.parked(transitions, count=size(2400, 50))
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config)
     tether = build_tether(problem, config)
     frame = problem.frame(tether.target)
@@ -51,12 +57,12 @@ def seconds(task):
 
 def main():
     cores = joblib.cpu_count()
-    print(f"1,000 cells, 5 inputs, {cores} cores; seconds, start-up included\n")
+    print(f"{CELLS:,} cells, 5 inputs, {cores} cores; seconds, start-up included\n")
     print(
         f"{'trusted model':26}{'inputs tried':>14}{'1 process':>12}{f'{cores} processes':>14}{'speed-up':>10}{'as chosen':>11}"
     )
     same = True
-    for name, steps, evaluations in (("formula", 1, 1_000_000), ("200 integration steps", 200, 3_000_000)):
+    for name, steps, evaluations in SEARCHES:
         trusted = integrated(steps)
         model = model_of(trusted)
         attack(model, trusted, evaluations=1000)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 from bench_enclosure import quadrotor
+from sizes import size
 from tether.bounds import Observations, bound_by_expansions
 from tether.cells import Cells
 from tether.data import Array
@@ -15,6 +16,8 @@ from tether.studies import parked_car
 from tether.studies.drones.data import SCHEMA, hover_commands, hovering
 from tether.studies.drones.trusted import TRUSTED
 from tether.trusted import TrustedModel
+
+DRONES = size(2000, 10)
 
 
 def cells_around(inputs: Array, scale: Array, radius: float) -> Cells:
@@ -36,7 +39,7 @@ def report(name, cells, trusted, schema, limit):
     seconds = {}
     for what, call in (("build", build), ("plain", plain)):
         times = []
-        for _ in range(5):
+        for _ in range(size(5, 1)):
             start = time.perf_counter()
             call()
             times.append(time.perf_counter() - start)
@@ -49,7 +52,7 @@ def report(name, cells, trusted, schema, limit):
 
 def main():
     rng = np.random.default_rng(0)
-    car = rng.uniform([-50, -50, -3, 0, -1], [50, 50, 3, 15, 1], (2500, 5))
+    car = rng.uniform([-50, -50, -3, 0, -1], [50, 50, 3, 15, 1], (size(2500, 20), 5))
     report(
         "car",
         cells_around(car, np.array([50, 50, 1.0, 5.0, 1.0]), 0.2),
@@ -57,8 +60,8 @@ def main():
         parked_car.SCHEMA,
         0.5,
     )
-    states = hovering(rng.uniform(-1, 1, (2000, 3)), rng.uniform(-3, 3, 2000))
-    inputs = np.concatenate([states, hover_commands(2000)], axis=1) + rng.normal(size=(2000, 24)) * 0.01
+    states = hovering(rng.uniform(-1, 1, (DRONES, 3)), rng.uniform(-3, 3, DRONES))
+    inputs = np.concatenate([states, hover_commands(DRONES)], axis=1) + rng.normal(size=(DRONES, 24)) * 0.01
     scale = np.concatenate([np.ones(3), np.full(4, 0.3), np.full(3, 0.3), np.ones(6), np.full(8, 500.0)])
     around = cells_around(inputs, scale, 0.3)
     # One step of Euler, as the target has it; and the study's own M, which takes five steps of Bullet's.

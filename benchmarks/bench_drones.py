@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sizes import size
 from tether.studies.drones import crazyflie
 from tether.studies.drones.controller import PositionController
 from tether.studies.drones.simulator import PHYSICS_HERTZ, STEP_SECONDS, SUBSTEPS, CirclePlan, World
 
 TARGET = 2500
-STEPS = 192
-ROUNDS = 7
+STEPS, ROUNDS = size((192, 7), (24, 1))
 PLAN = CirclePlan(radius=0.4, period=5.0, disturbance=0.02)
 
 

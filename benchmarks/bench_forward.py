@@ -12,13 +12,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from sizes import size
 from tether.bounds import AffineBounds, IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling, make_schema
 from tether.remainders import Expansion, Remainder
 
-MEMORIES, INPUTS, OUTPUTS = 2500, 5, 3
+INPUTS, OUTPUTS = 5, 3
+MEMORIES, HIDDEN = size((2500, (1024, 1024)), (50, (16, 16)))
 
 
 def build(kind: str) -> ConstrainedModel:
@@ -33,11 +35,12 @@ def build(kind: str) -> ConstrainedModel:
         bounds = IntervalBounds(center - width, center + width, 2 * width, center, "sampled")
     else:
         slopes = rng.random((MEMORIES, 8, OUTPUTS))
-        remainder = Remainder(np.arange(1, 9) * 3 / 8, slopes, 0 * center)
+        radii = np.tile(np.arange(1, 9) * 3 / 8, (MEMORIES, 1))
+        remainder = Remainder(radii, slopes, 0 * center)
         jacobian = rng.standard_normal((MEMORIES, OUTPUTS, INPUTS))
         pinned = np.array([np.nan, np.nan, np.nan, 0.0, 0.0])
         bounds = AffineBounds(Expansion(center, jacobian, remainder), width, "proved", pinned)
-    return ConstrainedModel(mlp(frame.features_width, OUTPUTS, (1024, 1024)), frame, cells, bounds)
+    return ConstrainedModel(mlp(frame.features_width, OUTPUTS, HIDDEN), frame, cells, bounds)
 
 
 def best_seconds(one: Callable[[], object], two: Callable[[], object], rounds: int) -> tuple[float, float]:
@@ -67,13 +70,13 @@ def main() -> None:
     for kind, limit, latency in (("interval", 1.25, 0.3), ("affine", 1.35, None)):
         model = build(kind)
         compare(model, 8, 3)  # compile
-        bare, ours = compare(model, 1024, 60)
+        bare, ours = compare(model, 1024, size(60, 2))
         verdict = "PASS" if ours / bare <= limit else "MISS"
         print(
             f"{kind:9s} batch 1024   bare {1e3 * bare:7.2f} ms   constrained {1e3 * ours:7.2f} ms   "
             f"ratio {ours / bare:.3f}   target <= {limit}   {verdict}"
         )
-        bare, ours = compare(model, 1, 2000)
+        bare, ours = compare(model, 1, size(2000, 3))
         extra = 1e3 * (ours - bare)
         verdict = (
             "" if latency is None else f"target <= {latency} ms   {'PASS' if extra <= latency else 'MISS'}"

@@ -18,11 +18,12 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
 from bench_assignment import gaussian, seconds, trajectories, verdict
+from sizes import size
 from tether.memories import GasConfig, fit_memories
 from tether.memories import _grow as grow
 from tether.nearest import GROUP, block_shape, nearest, score_one
 
-ROUNDS = 5
+ROUNDS, ROWS, MEMORIES = size((5, 30_000, 2000), (1, 500, 20))
 
 
 def pancreas(folder, history=10):
@@ -165,8 +166,8 @@ def measure(name, inputs, count, *, against_numpy):
 def main():
     fit_memories(gaussian(200, 3), 10)
     time_of_distances(gaussian(200, 3), 10, GasConfig())  # compile both before anything is timed
-    measure("trajectories", trajectories(30_000, 24), 2000, against_numpy=True)
-    measure("gaussian", gaussian(30_000, 24), 2000, against_numpy=True)
+    measure("trajectories", trajectories(ROWS, 24), MEMORIES, against_numpy=True)
+    measure("gaussian", gaussian(ROWS, 24), MEMORIES, against_numpy=True)
     if len(sys.argv) > 1:
         for count in (1000, 2000):
             measure("pancreas", pancreas(sys.argv[1]), count, against_numpy=count == 2000)

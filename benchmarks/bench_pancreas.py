@@ -13,14 +13,15 @@ import time
 import numpy as np
 from scipy.integrate import ode
 
+from sizes import TINY, size
 from tether.studies.pancreas.patients import load_patient
 from tether.studies.pancreas.simulator import _derivative, simulate_minutes
 
 TARGET = 500_000
-EPISODES, MINUTES = 500, 24 * 60
+EPISODES, MINUTES = size(500, 2), 24 * 60
 
 
-def python_minutes_per_second(minutes: int = 600) -> float:
+def python_minutes_per_second(minutes: int = size(600, 20)) -> float:
     patient = load_patient("adult#001")
     rates = np.empty(13)
 
@@ -46,7 +47,7 @@ def our_minutes_per_second() -> float:
         np.tile(patient.steady_state, (EPISODES, 1)),
     )
     best = np.inf
-    for _ in range(5):
+    for _ in range(size(5, 1)):
         began = time.perf_counter()
         simulate_minutes(patient, meals=meals, insulin=insulin, start=start)
         best = min(best, time.perf_counter() - began)
@@ -60,7 +61,7 @@ def main() -> None:
         f"simulated minutes per second: ours {ours:,.0f}   scipy dopri5 on Python equations {theirs:,.0f}   "
         f"ratio {ours / theirs:,.0f}   target >= {TARGET:,}   {verdict}"
     )
-    sys.exit(verdict == "MISS")
+    sys.exit(verdict == "MISS" and not TINY)
 
 
 if __name__ == "__main__":

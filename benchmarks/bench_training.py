@@ -12,13 +12,14 @@ import time
 import numpy as np
 import torch
 
+from sizes import size
 from tether.bounds import IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling, make_schema
 from tether.training import Examples, TrainingConfig, TrainingData, train
 
-ROWS, MEMORIES, BATCH = 15_000, 1000, 64
+ROWS, MEMORIES, BATCH = size((15_000, 1000, 64), (300, 20, 16))
 
 
 def problem(inputs: int, outputs: int, hidden: tuple[int, ...]):
@@ -68,12 +69,12 @@ def ours(inputs: int, outputs: int, hidden: tuple[int, ...], steps: int, loss: s
 
 def main() -> None:
     for name, inputs, outputs, hidden, steps in [
-        ("two layers of 1024", 5, 3, (1024, 1024), 60),
-        ("three layers of 20", 30, 1, (20, 20, 20), 600),
+        ("two layers of 1024", 5, 3, size((1024, 1024), (16, 16)), size(60, 3)),
+        ("three layers of 20", 30, 1, (20, 20, 20), size(600, 3)),
     ]:
         _, data = problem(inputs, outputs, hidden)
         times = {"bare": [], "squared_error": [], "augmented_lagrangian": []}
-        for _ in range(5):
+        for _ in range(size(5, 1)):
             times["bare"].append(bare_loop(inputs, outputs, hidden, data, steps))
             for loss in ("squared_error", "augmented_lagrangian"):
                 times[loss].append(ours(inputs, outputs, hidden, steps, loss))

@@ -4,14 +4,15 @@ import time
 
 import numpy as np
 
+from sizes import size
 from tether.studies.vehicle.driving import drive_episodes
 from tether.studies.vehicle.package import load_car, load_dynamics, package_module
 from tether.studies.vehicle.simulator import guarded_rates, load_simulator
 
-TRANSITIONS = 3000
+TRANSITIONS = size(3000, 10)
 
 
-def seconds(run, repeat: int = 3) -> float:
+def seconds(run, repeat: int = size(3, 1)) -> float:
     """Shortest of a few runs, after one that compiles."""
     run()
     best = np.inf
@@ -44,9 +45,9 @@ def rates_ratio(fidelity: str) -> tuple[float, float]:
         for _ in range(count):
             rates(state, control, car, out)
 
-    count, out = 20_000, np.empty(len(state))
+    count, calls, out = size(20_000, 20), size(500, 2), np.empty(len(state))
     ours = seconds(lambda: many(state, control, car, out, count)) / count
-    theirs = seconds(lambda: [shipped(listed, [0.1, 1.0], parameters) for _ in range(500)]) / 500
+    theirs = seconds(lambda: [shipped(listed, [0.1, 1.0], parameters) for _ in range(calls)]) / calls
     return theirs, ours
 
 
@@ -58,7 +59,7 @@ def main() -> None:
             f"side {1e6 * ours:.2f} µs, the package's Python function {1e6 * theirs:.1f} µs: {theirs / ours:.0f} times"
         )
     start = time.perf_counter()
-    recording = drive_episodes(episodes=30, steps=100)
+    recording = drive_episodes(episodes=size(30, 2), steps=size(100, 10))
     elapsed, rows = time.perf_counter() - start, recording.commands.shape[0] * recording.commands.shape[1]
     print(
         f"driving through town: {rows:,} rows recorded in {elapsed:.1f} s, 17,000 in {17_000 / rows * elapsed:.0f} s"

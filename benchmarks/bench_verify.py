@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import tether
+from sizes import size
 from tether.bounds import Observations, bound_by_expansions
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, Frame, mlp
@@ -18,7 +19,7 @@ from tether.studies.drones import crazyflie
 from tether.studies.drones.data import SCHEMA as DRONE
 from tether.studies.drones.trusted import quadrotor
 
-CELLS = 1000
+CELLS = size(1000, 4)
 TARGETS = {"unicycle": 60.0, "quadrotor": 600.0}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sizes import TINY, size
 from tether.errors import CertificateError
 from tether.pipeline import (
     CONSTRAINED,
@@ -22,8 +23,8 @@ from tether.pipeline import (
 from tether.studies import parked_car
 from tether.studies.demo import demo_config
 
-MEMORIES = (100, 300, 1000, 3000)
-DELTAS = (0.5, 0.2, 0.1, 0.05, 0.02)
+MEMORIES, METRIC_MEMORIES, SMOOTH = size(((100, 300, 1000, 3000), (300, 1000), 1000), ((20,), (20,), 20))
+DELTAS = size((0.5, 0.2, 0.1, 0.05, 0.02), (5.0,))
 DELTA_OUTPUTS = ("x", "y")
 
 
@@ -66,11 +67,13 @@ def table(title, configs, problem):
 
 def main():
     base = demo_config(0)
-    transitions = parked_car.drive(seed=0)
-    probes = parked_car.parked(transitions, seed=0)
+    if TINY:
+        base = replace(base, memories=20, training=replace(base.training, steps=10, evaluate_every=10))
+    transitions = parked_car.drive(seed=0, **size({}, {"episodes": 12, "steps": 10}))
+    probes = parked_car.parked(transitions, seed=0, **size({}, {"count": 60}))
     problem = prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=base)
     print(f"M alone: error on D {measure_trusted(problem, 0)['approximation_loss_D']:.2g}")
-    rows(problem, replace(base, memories=50, training=replace(base.training, steps=10)))  # compiles
+    rows(problem, replace(base, memories=size(50, 10), training=replace(base.training, steps=10)))  # compiles
     affine = replace(base, bounds="affine")
     kinds = {"interval": replace(base, bounds="interval"), "affine": affine}
     table(
@@ -84,10 +87,10 @@ def main():
     )
     table(
         "A metric of the data alone",
-        [(f"affine, {count:,}", replace(affine, memories=count, metric="data")) for count in (300, 1000)],
+        [(f"affine, {count:,}", replace(affine, memories=count, metric="data")) for count in METRIC_MEMORIES],
         problem,
     )
-    table("Smooth", [("affine, 1,000, smooth", replace(affine, smooth=True))], problem)
+    table("Smooth", [(f"affine, {SMOOTH:,}, smooth", replace(affine, memories=SMOOTH, smooth=True))], problem)
     table(
         "Evidence",
         [
@@ -100,7 +103,10 @@ def main():
     table(
         "Delta asked for, of x and y in metres",
         [
-            (f"{value:g} m", replace(affine, memories=100, delta=dict.fromkeys(DELTA_OUTPUTS, value)))
+            (
+                f"{value:g} m",
+                replace(affine, memories=size(100, 20), delta=dict.fromkeys(DELTA_OUTPUTS, value)),
+            )
             for value in DELTAS
         ],
         problem,

@@ -171,7 +171,7 @@ def test_collect_checks_its_arguments_before_it_connects(tmp_path: Path):
     (tmp_path / "kept.txt").write_text("mine")
     with pytest.raises(ValueError, match="must be a new or empty folder"):
         collect(out=tmp_path)
-    with pytest.raises(ValueError, match="`minutes` and `episode_seconds` must be positive"):
+    with pytest.raises(ValueError, match="`minutes` must be positive"):
         collect(out=tmp_path / "new", minutes=0)
 
 

@@ -1,8 +1,10 @@
 """Reports: built from folders alone, small, and honest about what older or damaged folders hold."""
 
 import json
+import re
 import shutil
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -152,14 +154,14 @@ def test_an_older_folder_does_without(small_study, tmp_path):
     ("content", "message"),
     [
         (None, "must hold a finished run or study; it has no results.json"),
-        ("{", "results.json` must be JSON written by Tether; it cannot be read"),
-        ("[]", "must be JSON written by Tether; got a list"),
-        (
-            '{"study": "x"}',
-            r"must be results of Tether; it is damaged or of another kind \(KeyError: 'runs'\)",
-        ),
-        ('{"study": "x", "runs": [3], "units": {}}', "must be results of Tether; it is damaged"),
-        ('{"study": "x", "runs": [{}], "units": {}}', "must be results of Tether; it is damaged"),
+        ("{", "results.json` must be results of Tether; it cannot be read"),
+        ("[]", r"must be results of Tether; `it` must be a table; got \[\]"),
+        ('{"study": "x"}', "must be results of Tether; `runs` is missing"),
+        ('{"study": "x", "runs": [3], "units": {}}', r"`runs\[0\]` must be a table; got 3"),
+        ('{"study": "x", "runs": [{}], "units": {}}', r"`runs\[0\].method` is missing"),
+        ('{"study": "x", "runs": [], "units": {}}', "must hold at least one run; got none"),
+        ('{"study": NaN}', "NaN is no number of JSON"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_damaged_folders_are_refused_in_one_line(tmp_path, content, message):
@@ -214,3 +216,103 @@ def test_tables_of_runs_in_different_outputs():
     ]  # fmt: skip
     assert deltas_grid(runs, {"x": "m"}).rows == (("x [m]", "2 / 1", "-"), ("y [-]", "-", "2 / 1"))
     assert certificates_grid(runs).rows[0] == ("one", "proved", "100 %", "100 %", "-", "-")
+
+
+# --- folders from anywhere
+
+SCRIPT = '<svg xmlns="http://www.w3.org/2000/svg" onload="document.title=1"><script>document.title=1</script></svg>'
+
+
+@pytest.fixture
+def folder(small_study, tmp_path):
+    copy = tmp_path / "study"
+    shutil.copytree(small_study, copy)
+    return copy
+
+
+def change(folder, edit):
+    results = json.loads((folder / "results.json").read_text())
+    edit(results)
+    (folder / "results.json").write_text(json.dumps(results))
+
+
+def test_drawings_of_a_folder_are_images_and_never_part_of_the_page(folder, tmp_path):
+    (folder / "drift.svg").write_text(SCRIPT)
+    text = build_report([folder], tmp_path / "page.html").read_text()
+    assert "document.title=1" not in text and "<svg" not in text
+    assert f"data:image/svg+xml;base64,{b64encode(SCRIPT.encode()).decode()}" in text
+
+
+def test_only_scripts_of_our_own_may_run(folder, tmp_path):
+    text = build_report([folder], tmp_path / "page.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
+    assert "unsafe" not in policy and policy.startswith("default-src 'none'; script-src 'sha256-")
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    allowed = {b64encode(sha256(script.encode()).digest()).decode() for script in scripts}
+    assert allowed == set(re.findall(r"'sha256-([^']*)'", policy.split("style-src")[0]))
+
+
+def test_text_of_a_folder_cannot_leave_its_element(folder, tmp_path):
+    hostile = "</script><script>document.title=1</script><!--"
+    change(folder, lambda r: r.update(title=hostile, command=hostile, study=hostile))
+    explorer = json.loads((folder / "explorer.json").read_text())
+    explorer["inputs"][0] = hostile
+    (folder / "explorer.json").write_text(json.dumps(explorer))
+    text = build_report([folder], tmp_path / "page.html").read_text()
+    assert hostile not in text and "<!--" not in text and "\\u003c/script\\u003e" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "../../outside", "/etc/outside", "a/b", "..", "", ".hidden", "a\\b"]
+)
+@pytest.mark.parametrize("kind", ["pictures", "animations"])
+def test_pictures_are_of_the_folder_itself(folder, tmp_path, kind, name):
+    (tmp_path / "outside.svg").write_text("<svg/>")
+    change(folder, lambda r: r["sections"][0].update({kind: [{"name": name, "caption": "A car"}]}))
+    with pytest.raises(ValueError, match="results.json` must name pictures of its own folder; got"):
+        build_report([folder], tmp_path / "page.html")
+
+
+def test_links_out_of_the_folder_are_not_followed(folder, tmp_path):
+    (tmp_path / "outside.svg").write_text("<svg/>")
+    (folder / "drift.svg").unlink()
+    (folder / "drift.svg").symlink_to(tmp_path / "outside.svg")
+    with pytest.raises(ValueError, match="drift.svg` must be a file of its own folder; it is a link"):
+        build_report([folder], tmp_path / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("metrics.jsonl", '{"method": 3}', "line 1.step` is missing"),
+        ("metrics.jsonl", "\n{", "metrics.jsonl` must be metrics of Tether; it cannot be read at line 2"),
+        ("metrics.jsonl", "\udcff", "metrics.jsonl` must be text in UTF-8"),
+        ("certificate.json", "{}", "certificate.json` must be a certificate of Tether; `claim` is missing"),
+        ("certificate.json", '{"claim": 1e999}', "must be a certificate of Tether"),
+        (
+            "explorer.json",
+            '{"format": "1"}',
+            "explorer.json` must be cells of Tether to explore; `format` must be",
+        ),
+        ("drift.svg", "no drawing", "drift.svg` must be an SVG drawing"),
+        ("drift.gif", "no animation", "drift.gif` must be a GIF"),
+    ],
+)
+def test_damaged_files_beside_the_results_are_named(folder, tmp_path, name, content, message):
+    (folder / name).write_bytes(content.encode(errors="surrogateescape"))
+    animation = {"animations": [{"name": "drift", "caption": "It moves"}]}
+    change(folder, lambda r: (r["sections"][0].update(animation), [run.pop("history") for run in r["runs"]]))
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        build_report([folder], tmp_path / "page.html")
+    assert "\n" not in str(caught.value)
+
+
+def test_many_methods_have_styles():
+    assert len(line_styles([f"method {k}" for k in range(40)])) == 40
+
+
+def test_a_certificate_without_a_run_it_is_of(small_demo, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(small_demo[2].parent, copy)
+    change(copy, lambda r: [run.pop("coverage_D", None) for run in r["runs"]])
+    assert "PROVED" in build_report([copy], tmp_path / "page.html").read_text()

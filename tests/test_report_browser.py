@@ -1,5 +1,6 @@
 """The report in a real Chromium: it opens from disk, and its parts answer."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -250,3 +251,24 @@ def test_a_certificate_page_opens(opened, small_demo, tmp_path):
     path.write_text(certificate_page(small_demo[1].certificate, command="tether certify"), encoding="utf-8")
     page = opened(path)
     assert "PROVED" in page.locator(".lead").inner_text()
+
+
+def test_nothing_of_a_folder_runs(opened, small_study, tmp_path):
+    """A drawing with a script, an event and a reference; the page's own scripts go on working."""
+    hostile = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="100" onload="parent.document.title=1">'
+        '<script>window.top.document.title="owned"</script><rect width="400" height="100" fill="#0a0"/></svg>'
+    )
+    folder = tmp_path / "study"
+    shutil.copytree(small_study, folder)
+    (folder / "drift.svg").write_text(hostile)
+    results = json.loads((folder / "results.json").read_text())
+    results["title"] = '<img src=x onerror="document.title=1">'
+    results["sections"][0]["pictures"][0]["caption"] = '"><img src=x onerror="document.title=2">'
+    (folder / "results.json").write_text(json.dumps(results))
+    page = opened(build_report([folder], tmp_path / "page.html"))
+    shown(page, "div.explorer")
+    assert page.title().startswith("Tether: <img") and page.locator("main svg script").count() == 0
+    picture = page.locator("figure img").first
+    assert picture.evaluate("i => i.complete && i.naturalWidth") == 400
+    assert page.locator("main img").count() == page.locator("figure > img").count()

@@ -256,7 +256,7 @@ def test_an_operator_that_is_not_known_is_refused(saved: Path) -> None:
         metadata["digest"] = _digest(tensors, metadata)
 
     rewrite(saved, change)
-    with pytest.raises(StorageError, match=r"`operator` must be one of 'sigmoid', .*; got 'squash'\.$"):
+    with pytest.raises(StorageError, match=r"`operator` must be one of 'sigmoid', .*; got 'squash'\. "):
         tether.load(saved)
 
 

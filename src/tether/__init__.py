@@ -5,27 +5,32 @@ model.predict(states, controls)
 tether.certify(model, M)
 """
 
+import sys
+from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from tether.adapters.callables import load_trusted
-from tether.adapters.files import read_probes, read_transitions
-from tether.affine import AffineModel
-from tether.attack import Attack, attack
-from tether.certificate import Certificate, certify
-from tether.constrained import ConstrainedModel, Prediction, mlp
-from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
-from tether.errors import CertificateError, StorageError, TrustedModelError
-from tether.memories import GrowingNeuralGas, Memories, fit_memories
-from tether.monotone import MonotoneCertificate, MonotoneModel
-from tether.pipeline import FitConfig, fit
-from tether.progress import console_reporter
-from tether.ranges import SamplingConfig
-from tether.rollout import rollout
-from tether.single import SinglePrecisionModel, single_precision
-from tether.storage import load, save
-from tether.training import TrainingConfig
-from tether.trusted import TrustedModel
-from tether.verification import Verification, verify
+if TYPE_CHECKING:
+    from tether.adapters.callables import load_trusted
+    from tether.adapters.files import read_probes, read_transitions
+    from tether.affine import AffineModel
+    from tether.attack import Attack, attack
+    from tether.certificate import Certificate, certify
+    from tether.constrained import ConstrainedModel, Prediction, mlp
+    from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
+    from tether.errors import CertificateError, StorageError, TrustedModelError
+    from tether.memories import GrowingNeuralGas, Memories, fit_memories
+    from tether.monotone import MonotoneCertificate, MonotoneModel
+    from tether.pipeline import FitConfig, fit
+    from tether.progress import console_reporter
+    from tether.ranges import SamplingConfig
+    from tether.rollout import rollout
+    from tether.single import SinglePrecisionModel, single_precision
+    from tether.storage import load, save
+    from tether.training import TrainingConfig
+    from tether.trusted import TrustedModel
+    from tether.verification import Verification, verify
 
 __version__ = version("tether")
 
@@ -69,3 +74,50 @@ __all__ = [
     "single_precision",
     "verify",
 ]
+
+_HOMES = {
+    "adapters.callables": ("load_trusted",),
+    "adapters.files": ("read_probes", "read_transitions"),
+    "affine": ("AffineModel",),
+    "attack": ("Attack", "attack"),
+    "certificate": ("Certificate", "certify"),
+    "constrained": ("ConstrainedModel", "Prediction", "mlp"),
+    "data": ("Emphasis", "Jitter", "Probes", "Schema", "Transitions", "make_schema"),
+    "errors": ("CertificateError", "StorageError", "TrustedModelError"),
+    "memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
+    "monotone": ("MonotoneCertificate", "MonotoneModel"),
+    "pipeline": ("FitConfig", "fit"),
+    "progress": ("console_reporter",),
+    "ranges": ("SamplingConfig",),
+    "rollout": ("rollout",),
+    "single": ("SinglePrecisionModel", "single_precision"),
+    "storage": ("load", "save"),
+    "training": ("TrainingConfig",),
+    "trusted": ("TrustedModel",),
+    "verification": ("Verification", "verify"),
+}
+_PLACES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for, and only then: the command line must be able to say that it was stopped."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """A package whose function `attack` is not hidden by its module of that name once that is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _PLACES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -26,6 +26,7 @@ from tether.affine import AffineModel
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel
 from tether.data import Array
+from tether.limits import MOST_DRAWS, check_processes, check_seed, check_whole
 from tether.monotone import MonotoneModel, as_affine, search
 from tether.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted
@@ -99,8 +100,10 @@ def attack(
         jobs: processes, as joblib counts them (-1: all cores); None: all cores, once the first shard shows
             that this takes longer than starting them. An M with `jobs` of its own keeps to those.
     """
-    if evaluations < 1:
-        raise ValueError(f"`evaluations` must be at least 1; got {evaluations}.")
+    check_whole("evaluations", evaluations, least=1, most=MOST_DRAWS)
+    check_seed("seed", seed)
+    if jobs is not None:
+        check_processes("jobs", jobs)
     if isinstance(model, MonotoneModel):
         return _attack_monotone(model, as_affine(trusted), evaluations, seed, progress)
     if not isinstance(model, ConstrainedModel):

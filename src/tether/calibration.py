@@ -25,6 +25,11 @@ DISTRIBUTION = (
     "if it is outside the domain"
 )
 
+_PIECE = 1 << 18
+_ATTEMPTS = 1000
+_ROUNDING = 1 + 1e-5
+"""Covers the rounding of a logarithm of some 1e9, the largest that a limit on draws leaves."""
+
 
 @dataclass(frozen=True, eq=False)
 class Exceedance:
@@ -49,8 +54,11 @@ def draws_needed(epsilon: float, beta: float) -> int:
 def draws_allowed(epsilon: float, beta: float) -> int:
     """How many of those draws may exceed delta: the largest k with ``P[Bin(n, ε) <= k] <= β``."""
     draws, allowed = draws_needed(epsilon, beta), 0
-    while 1 - binomial_tail(allowed + 2, draws, epsilon) <= beta:
+    # Added up from below: one minus the upper tail is lost in rounding once beta is below 1e-16.
+    below = _binomial(0, draws, epsilon) + _binomial(1, draws, epsilon)
+    while below * _ROUNDING <= beta:
         allowed += 1
+        below += _binomial(allowed + 1, draws, epsilon)
     return allowed
 
 
@@ -58,7 +66,7 @@ def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Gene
     """(count, D) independent physical inputs of the domain, from :data:`DISTRIBUTION`."""
     kept: list[Array] = []
     missing = count
-    while missing > 0:
+    for _ in range(_ATTEMPTS):
         cell = rng.integers(0, len(cells), missing)
         direction = rng.standard_normal((missing, cells.memories.shape[1]))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -70,7 +78,12 @@ def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Gene
         inputs = schema.wrap_inputs(inputs[:, :dx], inputs[:, dx:])
         kept.append(inputs[cells.locate(inputs).in_domain])
         missing -= len(kept[-1])
-    return np.concatenate(kept)
+        if missing <= 0:
+            return np.concatenate(kept)
+    raise ValueError(
+        f"the domain must be part of what its cells cover; {missing} of {count} points drawn in cells "
+        f"lie outside of it even after {_ATTEMPTS} attempts. Widen the domain."
+    )
 
 
 def exceedance(
@@ -97,12 +110,15 @@ def calibrate(
 ) -> Bounds:
     """`bounds` with delta widened so that few fresh draws exceed it; their evidence is then `statistical`."""
     bounds = _pooled(bounds, cells)
-    draws = draws_needed(sampling.epsilon, sampling.beta)
     rng = np.random.default_rng([sampling.seed, 0x57A7])
-    inputs = draw_in_domain(cells, draws, schema, rng)
-    seen = exceedance(bounds, cells, trusted, schema, target, inputs=inputs)
+    most = draws_allowed(sampling.epsilon, sampling.beta) + 1
+    largest = np.empty(0)
+    for count in pieces(draws_needed(sampling.epsilon, sampling.beta)):
+        inputs = draw_in_domain(cells, count, schema, rng)
+        seen = exceedance(bounds, cells, trusted, schema, target, inputs=inputs)
+        largest = np.sort(np.concatenate([largest, seen.excess]))[-most:]
     # A last place more, because the sum that uses it rounds.
-    beyond = np.sort(seen.excess)[-1 - draws_allowed(sampling.epsilon, sampling.beta)]
+    beyond = largest[0]
     more = _one_widening(bounds, times=max(0.0, float(beyond)) * (1 + 1e-12))
     claim = {"evidence": "statistical", "epsilon": sampling.epsilon, "beta": sampling.beta}
     if isinstance(bounds, IntervalBounds):
@@ -114,6 +130,11 @@ def calibrate(
     return replace(bounds, expansion=replace(bounds.expansion, remainder=remainder), **claim)
 
 
+def pieces(draws: int) -> list[int]:
+    """`draws` in pieces that memory has room for."""
+    return [min(_PIECE, draws - start) for start in range(0, draws, _PIECE)]
+
+
 def refuted(exceeded: int, draws: int, epsilon: float) -> bool:
     """Whether that many exceedances would be a one-in-a-million event if the claimed fraction held."""
     return binomial_tail(exceeded, draws, epsilon) < 1e-6
@@ -123,9 +144,17 @@ def binomial_tail(least: int, draws: int, probability: float) -> float:
     """Probability of at least `least` successes in `draws`."""
     below = 0.0
     for k in range(least):
-        log = math.lgamma(draws + 1) - math.lgamma(k + 1) - math.lgamma(draws - k + 1)
-        below += math.exp(log + k * math.log(probability) + (draws - k) * math.log1p(-probability))
+        below += _binomial(k, draws, probability)
     return max(0.0, 1.0 - below)
+
+
+def _binomial(successes: int, draws: int, probability: float) -> float:
+    """Probability of just so many successes."""
+    if successes > draws:
+        return 0.0
+    log = math.lgamma(draws + 1) - math.lgamma(successes + 1) - math.lgamma(draws - successes + 1)
+    log += successes * math.log(probability) + (draws - successes) * math.log1p(-probability)
+    return math.exp(log)
 
 
 def _pooled(bounds: Bounds, cells: Cells) -> Bounds:

@@ -13,7 +13,15 @@ import torch
 from torch import nn
 
 from tether.bounds import AffineBounds, Bounds, IntervalBounds, blend_rounding, output_rounding
-from tether.calibration import DISTRIBUTION, draw_in_domain, draws_allowed, draws_needed, exceedance, refuted
+from tether.calibration import (
+    DISTRIBUTION,
+    draw_in_domain,
+    draws_allowed,
+    draws_needed,
+    exceedance,
+    pieces,
+    refuted,
+)
 from tether.cells import CellSampler
 from tether.constrained import ConstrainedModel, LearnedModel, UnconstrainedModel
 from tether.data import Array, Probes, Schema, Transitions
@@ -364,12 +372,15 @@ def _draw_again(model: ConstrainedModel, trusted: TrustedModel, *, seed: int) ->
     bounds, schema = model.bounds, model.schema
     assert bounds.epsilon is not None and bounds.beta is not None
     rng = np.random.default_rng([seed, 0xCE47])
-    inputs = draw_in_domain(model.cells, draws_needed(bounds.epsilon, bounds.beta), schema, rng)
-    seen = exceedance(bounds, model.cells, trusted, schema, model.frame.target, inputs=inputs)
-    if refuted(seen.exceeded, seen.draws, bounds.epsilon):
+    draws, exceeded = draws_needed(bounds.epsilon, bounds.beta), 0
+    for count in pieces(draws):
+        inputs = draw_in_domain(model.cells, count, schema, rng)
+        seen = exceedance(bounds, model.cells, trusted, schema, model.frame.target, inputs=inputs)
+        exceeded += seen.exceeded
+    if refuted(exceeded, draws, bounds.epsilon):
         raise CertificateError(
-            f"at most a fraction {bounds.epsilon:g} of inputs must exceed delta; of {seen.draws} fresh draws "
-            f"{seen.exceeded} did. The file or the trusted model has changed: fit anew."
+            f"at most a fraction {bounds.epsilon:g} of inputs must exceed delta; of {draws} fresh draws "
+            f"{exceeded} did. The file or the trusted model has changed: fit anew."
         )
 
 

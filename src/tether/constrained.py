@@ -23,6 +23,7 @@ from tether.blending import RIM
 from tether.bounds import AffineBounds, Bounds, IntervalBounds, Limits
 from tether.cells import Cells, Location
 from tether.data import Array, Scaling, Schema, Target, check_matrix
+from tether.limits import check_widths
 from tether.nearest import nearest_torch
 from tether.trusted import TrustedModel
 
@@ -138,8 +139,7 @@ def mlp(inputs: int, outputs: int, hidden: Sequence[int], *, seed: int = 0) -> n
     The last layer starts at a hundredth of its usual size: the sigmoid operator then starts in the
     middle of every cell, where its gradient is largest.
     """
-    if any(width < 1 for width in hidden):
-        raise ValueError(f"`hidden` must list positive layer widths; got {tuple(hidden)}.")
+    check_widths("hidden", hidden, inputs=inputs, outputs=outputs)
     generator = torch.Generator().manual_seed(seed)
     layers: list[nn.Module] = []
     widths = [inputs, *hidden, outputs]

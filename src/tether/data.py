@@ -10,6 +10,7 @@ Shapes: ``N`` rows, ``D`` inputs (states then controls), ``P`` outputs.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from tether.limits import LARGEST_TABLE, MOST_COLUMNS, check_seed, check_whole
 
 Array = NDArray[np.float64]
 Target = Literal["next_state", "increment"]
@@ -105,7 +108,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = self.inputs
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        if max(len(names), len(self.outputs)) > MOST_COLUMNS:
+            raise ValueError(f"`states` and `controls` must be at most {MOST_COLUMNS:,} columns; got more.")
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         if repeated:
             raise ValueError(f"column names must be distinct; got {', '.join(repeated)} twice. Rename one.")
         if not self.states or not self.outputs:
@@ -418,8 +423,8 @@ class Probes:
             emphasis: regions that receive a share of the probes of their own.
             seed: of the draw.
         """
-        if count < 1:
-            raise ValueError(f"`count` must be at least 1; got {count}.")
+        check_probes(count, like.schema)
+        check_seed("seed", seed)
         shares = [region.share for region in emphasis]
         if sum(shares) > 1 + 1e-9 or any(not 0 < share <= 1 for share in shares):
             raise ValueError(f"emphasis shares must be in (0, 1] and add up to at most 1; got {shares}.")
@@ -442,8 +447,9 @@ class Probes:
         """Probes around the data: rows of `transitions` moved by `spread` standard deviations."""
         if not np.isfinite(spread) or spread < 0:
             raise ValueError(f"`spread` must be a finite number >= 0; got {spread}.")
-        if count is not None and count < 1:
-            raise ValueError(f"`count` must be at least 1; got {count}.")
+        if count is not None:
+            check_probes(count, transitions.schema)
+        check_seed("seed", seed)
         rng = np.random.default_rng(seed)
         inputs = transitions.inputs
         rows = rng.choice(len(inputs), size=count or len(inputs), replace=(count or 0) > len(inputs))
@@ -489,6 +495,11 @@ def fit_scaling(values: Array) -> Scaling:
     # The deviation of a constant column is rounding noise, not zero.
     constant = scale <= 1e-12 * np.maximum(np.abs(values).max(axis=0), np.finfo(np.float64).tiny)
     return Scaling(center, np.where(constant, 1.0, scale))
+
+
+def check_probes(count: int, schema: Schema) -> None:
+    """Raises unless so many rows fit into memory."""
+    check_whole("count", count, least=1, most=LARGEST_TABLE // (8 * len(schema.inputs)))
 
 
 def _default_schema(dx: int, du: int, outputs: int) -> Schema:

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tether.printing import plain
+
 Report = Callable[[int, int], None]
 """Told (done, total) as work goes on."""
 
@@ -30,7 +32,8 @@ def console_reporter(console: Console) -> Reporter:
     @contextmanager
     def bar(title: str) -> Iterator[Report]:
         columns = [
-            TextColumn("{task.description:<28}"),
+            # A method's or a file's name may hold brackets.
+            TextColumn("{task.description:<28}", markup=False),
             BarColumn(bar_width=32),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
@@ -47,9 +50,9 @@ def console_reporter(console: Console) -> Reporter:
             nonlocal last
             if time.monotonic() - last > 5:
                 last = time.monotonic()
-                console.print(f"{title}: {done}/{total}", highlight=False)
+                console.print(plain(f"{title}: {done}/{total}"))
 
         yield report
-        console.print(f"{title}: done in {time.monotonic() - start:.1f} s", highlight=False)
+        console.print(plain(f"{title}: done in {time.monotonic() - start:.1f} s"))
 
     return bar if console.is_terminal else lines

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
+from tether.limits import check_draws, check_seed, check_whole
 from tether.programs import Program, enclose, enclose_range, program_of
 from tether.progress import Reporter, silent
 from tether.trusted import TrustedModel
@@ -55,13 +56,10 @@ class SamplingConfig:
     beta: float = 1e-6
 
     def __post_init__(self) -> None:
-        if self.per_cell < 1:
-            raise ValueError(f"`per_cell` must be at least 1; got {self.per_cell}.")
-        if self.refinements < 0:
-            raise ValueError(f"`refinements` must be at least 0; got {self.refinements}.")
-        for name in ("epsilon", "beta"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be between 0 and 1; got {getattr(self, name)}.")
+        check_whole("per_cell", self.per_cell, least=1, most=1_000_000)
+        check_whole("refinements", self.refinements, most=1_000_000)
+        check_seed("seed", self.seed)
+        check_draws(self.epsilon, self.beta)
 
 
 @dataclass(eq=False)

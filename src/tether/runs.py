@@ -21,6 +21,7 @@ from tether.attack import attack
 from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify, delta_quantiles
 from tether.constrained import ConstrainedModel, UnconstrainedModel
 from tether.data import Jitter, Probes, Schema, Transitions
+from tether.documents import read_bytes, read_text
 from tether.monotone import MonotoneCertificate, MonotoneModel
 from tether.pipeline import (
     CONSTRAINED,
@@ -96,7 +97,7 @@ class RunFolder:
         if path.exists() and any(path.iterdir()):
             if not first_command.is_file():
                 raise ValueError(f"`{path}` must hold an interrupted run to resume; it holds other files.")
-            return cls(path, first_command.read_text(encoding="utf-8").strip(), is_new=False)
+            return cls(path, read_text(first_command).strip(), is_new=False)
         is_new = not path.exists()
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -124,7 +125,7 @@ class RunFolder:
     def configure(self, config: FitConfig) -> None:
         """Writes ``config.toml``, or checks that it is the one an interrupted run began with."""
         path, text = self.path / "config.toml", to_toml(asdict(config))
-        if path.exists() and path.read_text(encoding="utf-8") != text:
+        if path.exists() and read_bytes(path) != text.encode():
             raise ValueError(
                 f"`{self.path}` must be resumed with the settings it was started with; its config.toml has "
                 f"others. It was started with: {self.command}"

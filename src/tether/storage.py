@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,22 +11,27 @@ import torch
 from torch import Tensor, nn
 
 from tether.affine import AffineModel
+from tether.atomic import content_digest as _digest
 from tether.atomic import read_tensors, write_tensors
 from tether.bounds import AffineBounds, Bounds, IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, DirectModel, Frame, LearnedModel, UnconstrainedModel, mlp
 from tether.data import Scaling, Schema
 from tether.errors import StorageError, TrustedModelError
+from tether.modelfile import (
+    CELL_ARRAYS,
+    INTERVAL_ARRAYS,
+    REMAINDER_ARRAYS,
+    check_numbers,
+    check_tensors,
+    check_words,
+)
 from tether.monotone import MonotoneModel, MonotoneNetwork, MonotoneTether
 from tether.remainders import Expansion, Remainder
 from tether.trusted import Function, TrustedModel, as_trusted
 
 FORMAT = "tether-model"
 FORMAT_VERSION = 1
-
-_CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
-_INTERVAL_ARRAYS = ("lower", "upper", "delta", "center")
-_REMAINDER_ARRAYS = ("radii", "slopes", "offset")
 
 
 def save(model: LearnedModel, path: str | Path) -> None:
@@ -120,6 +123,10 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise StorageError(
             f"`{path}` must match its own digest; its contents were changed. Get a fresh copy."
         )
+    check_words(path, metadata)
+    check_tensors(path, metadata, tensors)
+    outside = {name: value for name, value in tensors.items() if not name.startswith("network.")}
+    check_numbers(path, {name: value.numpy() for name, value in outside.items()})
     return tensors, metadata
 
 
@@ -161,19 +168,19 @@ def network_spec(network: nn.Module) -> dict[str, Any]:
 
 def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
     cells, bounds = model.cells, model.bounds
-    arrays = {f"cells.{name}": getattr(cells, name) for name in _CELL_ARRAYS}
+    arrays = {f"cells.{name}": getattr(cells, name) for name in CELL_ARRAYS}
     if isinstance(bounds, AffineBounds):
         expansion, remainder = bounds.expansion, bounds.expansion.remainder
         arrays |= {"bounds.half_width": bounds.half_width, "bounds.pinned": bounds.pinned}
         arrays |= {f"bounds.{name}": getattr(expansion, name) for name in ("center", "jacobian")}
-        return arrays | {f"bounds.{name}": getattr(remainder, name) for name in _REMAINDER_ARRAYS}
-    arrays |= {f"bounds.{name}": getattr(bounds, name) for name in _INTERVAL_ARRAYS}
+        return arrays | {f"bounds.{name}": getattr(remainder, name) for name in REMAINDER_ARRAYS}
+    arrays |= {f"bounds.{name}": getattr(bounds, name) for name in INTERVAL_ARRAYS}
     return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
 
 
 def _monotone_arrays(tether: MonotoneTether) -> dict[str, np.ndarray]:
     """Cells, half-width, and M itself, which is affine and travels with the model."""
-    return {f"cells.{name}": getattr(tether.cells, name) for name in _CELL_ARRAYS} | {
+    return {f"cells.{name}": getattr(tether.cells, name) for name in CELL_ARRAYS} | {
         "monotone.declared": tether.declared,
         "monotone.half_width": tether.half_width,
         "monotone.pinned": tether.pinned,
@@ -238,25 +245,15 @@ def _check_format(path: Path, metadata: dict[str, Any]) -> None:
             f"`{path}` must be a Tether model; it is a safetensors file of another kind. Check the path."
         )
     version = metadata.get("format_version")
-    if not isinstance(version, int):
+    if not isinstance(version, int) or isinstance(version, bool):
         raise StorageError(f"`{path}` must have a format version; got {version!r}. Get a fresh copy.")
+    if not 0 < version < 1e9:
+        raise StorageError(f"`{path}` must have a format version; got another number. Get a fresh copy.")
     if version > FORMAT_VERSION:
         raise StorageError(
             f"`{path}` must have format version at most {FORMAT_VERSION}; got {version}. "
             "It was written by a newer Tether: upgrade."
         )
-
-
-def _digest(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> str:
-    """Of every number and every word: the evidence level and the record are part of the claim too."""
-    # As read back: JSON makes lists of tuples and text of keys.
-    plain = json.loads(json.dumps(metadata))
-    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
-    for name in sorted(tensors):
-        values = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name}{values.dtype}{tuple(values.shape)}".encode())
-        digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _build(
@@ -284,17 +281,15 @@ def _build(
     elif metadata["kind"] == "direct":
         assert trusted is not None
         model = DirectModel(network, frame, trusted, array("direct.half_width"))
-    elif metadata["kind"] not in ("monotone", "interval", "affine"):
-        raise ValueError(f"its kind is {metadata['kind']!r}, which this Tether does not know")
     elif metadata["kind"] == "monotone":
-        cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
+        cells = Cells(**{name: array(f"cells.{name}") for name in CELL_ARRAYS})
         affine = AffineModel(array("monotone.weights"), array("monotone.intercept"))
         own = (array(f"monotone.{name}") for name in ("declared", "half_width", "pinned"))
         declared, half_width, pinned = own
         tether = MonotoneTether(affine, len(schema.states), declared, cells, half_width, pinned)
         model = MonotoneModel(network, frame, tether)  # type: ignore[arg-type]
     else:
-        cells = Cells(**{name: array(f"cells.{name}") for name in _CELL_ARRAYS})
+        cells = Cells(**{name: array(f"cells.{name}") for name in CELL_ARRAYS})
         own = {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()}
         bounds = _bounds(metadata, own, schema.output_angles)
         model = ConstrainedModel(network, frame, cells, bounds, operator=metadata["operator"])
@@ -305,9 +300,9 @@ def _build(
 def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], angles: np.ndarray) -> Bounds:
     claim = {name: metadata[name] for name in ("evidence", "epsilon", "beta")}
     if metadata["kind"] == "interval":
-        limits = {name: arrays[name] for name in _INTERVAL_ARRAYS}
+        limits = {name: arrays[name] for name in INTERVAL_ARRAYS}
         return IntervalBounds(**limits, **claim, lemma=arrays.get("lemma"))
-    remainder = Remainder(**{name: arrays[name] for name in _REMAINDER_ARRAYS})
+    remainder = Remainder(**{name: arrays[name] for name in REMAINDER_ARRAYS})
     expansion = Expansion(arrays["center"], arrays["jacobian"], remainder)
     pinned, blend = arrays["pinned"], metadata["blend"]
     return AffineBounds(expansion, arrays["half_width"], pinned=pinned, blend=blend, angles=angles, **claim)

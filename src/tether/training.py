@@ -12,19 +12,21 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tether.atomic import read_tensors, write_tensors
+from tether.atomic import content_digest, read_tensors, write_tensors
 from tether.bounds import Limits
 from tether.constrained import LearnedModel, Operator, constrain
 from tether.data import Array
+from tether.documents import at_least_zero, checked, items, maybe, number, record, whole
 from tether.errors import StorageError
+from tether.limits import MOST_STEPS, check_number, check_seed, check_whole
 from tether.losses import Multipliers, squared_error, violation
 from tether.progress import Report
 
@@ -76,12 +78,41 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "update_every", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}.")
+            check_whole(name, getattr(self, name), least=1, most=MOST_STEPS)
         if not 0 <= self.gamma < 1:
             raise ValueError(f"`gamma` must be in [0, 1); got {self.gamma}.")
-        if not self.learning_rate > 0:
-            raise ValueError(f"`learning_rate` must be positive; got {self.learning_rate}.")
+        check_number("learning_rate", self.learning_rate, above=0.0)
+        for name in ("delta", "ceiling", "checkpoint_seconds"):
+            check_number(name, getattr(self, name), least=0.0)
+        check_number("penalty_growth", self.penalty_growth, least=1.0, most=1e6)
+        if self.patience is not None:
+            check_whole("patience", self.patience, least=1, most=MOST_STEPS)
+        check_seed("seed", self.seed)
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                options = ", ".join(map(repr, allowed))
+                raise ValueError(f"`{name}` must be one of {options}; got {getattr(self, name)!r}.")
+        check_device("device", self.device)
+
+
+_CHOICES = {
+    "loss": ("squared_error", "augmented_lagrangian"),
+    "schedule": ("cosine", "constant"),
+    "dtype": ("float32", "float64"),
+}
+
+
+def check_device(option: str, name: str) -> None:
+    """Raises unless torch can compute on the device; on `meta`, for one, it only pretends to."""
+    if name == "cpu":
+        return
+    try:
+        (torch.ones(1, device=name) + 1).cpu()
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(
+            f"`{option}` must be one that torch can use; got {name!r} ({reason[0].rstrip('.')}). Use 'cpu'."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,6 +425,11 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
         operator_input_spread=float(raw.double().std(dim=0, correction=0).mean()),
         operator_saturated=float((raw.abs() > 8).double().mean()),
     )
+    if not all(map(math.isfinite, asdict(evaluation).values())):
+        raise ValueError(
+            f"columns must be small enough for squared errors to be numbers; got an infinite one at step "
+            f"{run.step}. Change units of the data, or lower `learning_rate`."
+        )
     network.train()
     better = evaluation.approximation_loss_D < run.best_loss
     run.evaluations.append(evaluation)
@@ -441,7 +477,18 @@ def _save(run: _Run, path: Path, digest: str) -> None:
         "multipliers": multipliers,
         "evaluations": [asdict(e) for e in run.evaluations],
     }
-    write_tensors(path, tensors, metadata)
+    write_tensors(path, tensors, metadata | {"contents": content_digest(tensors, metadata)})
+
+
+_CHECKPOINT = record(
+    {
+        "step": whole(),
+        "best_step": whole(),
+        "seconds": at_least_zero,
+        "multipliers": items(items(maybe(number), count=3), count=2),
+        "evaluations": items(record({field.name: number for field in fields(Evaluation)})),
+    }
+)
 
 
 def _restore(run: _Run, path: Path, digest: str) -> None:
@@ -451,16 +498,39 @@ def _restore(run: _Run, path: Path, digest: str) -> None:
             f"`{path}` must be a checkpoint of this run; it belongs to other data or settings. "
             "Resume with the same arguments, or choose another output folder."
         )
+    if metadata.pop("contents", None) != content_digest(tensors, metadata):
+        raise StorageError(f"`{path}` must match its own digest; it is damaged. Remove it to begin anew.")
+    checked(metadata, _CHECKPOINT, path, "a checkpoint of Tether")
+    try:
+        _take_up(run, tensors, metadata)
+    except (KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
+        reason = " ".join(str(error).split())
+        raise StorageError(
+            f"`{path}` must be a complete checkpoint; {type(error).__name__}: {reason:.200}. Remove it."
+        ) from None
+
+
+def _take_up(run: _Run, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
     _load(run.model.network, tensors, "network.")
     run.best = {n.removeprefix("best."): v for n, v in tensors.items() if n.startswith("best.")}
+    own = run.model.network.state_dict()
+    if {n: v.shape for n, v in run.best.items()} != {n: v.shape for n, v in own.items()}:
+        raise ValueError("the best weights are not those of this network")
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         if name.startswith("optimizer."):
             _, parameter, key = name.split(".")
             state.setdefault(int(parameter), {})[key] = value
     groups = run.optimizer.state_dict()["param_groups"]
+    for place, parameter in enumerate(run.optimizer.param_groups[0]["params"]):
+        shapes = {value.shape for key, value in state[place].items() if key != "step"}
+        if shapes != {parameter.shape}:
+            raise ValueError("the optimizer's state is not that of this network")
     run.optimizer.load_state_dict({"state": state, "param_groups": groups})
     run.sums, run.random_state = tensors["sums"], tensors["random_state"]
+    torch.Generator().set_state(run.random_state)
+    if run.sums.shape != (2,) or run.sums.dtype != torch.float64:
+        raise ValueError("its sums are not two numbers")
     run.step, run.best_step, run.seconds = metadata["step"], metadata["best_step"], metadata["seconds"]
     run.multipliers = [
         Multipliers(m, p, math.inf if last is None else last) for m, p, last in metadata["multipliers"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,12 +22,14 @@ from numpy.typing import ArrayLike
 
 from tether.data import MOST_RADIANS, Array, Schema, Target
 from tether.errors import TrustedModelError
+from tether.limits import check_processes
 from tether.progress import Report
 
 Function = Callable[[Array, Array], ArrayLike]
 
 _BATCH = 1 << 16
 _SLOW_BATCH = 256
+_NO_NUMBERS = (str, bytes, complex, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class TrustedModel:
             raise TypeError(
                 f"`trusted` must be callable as M(states, controls); got {type(self.function).__name__}."
             )
+        check_processes("jobs", self.jobs)
 
     @property
     def name(self) -> str:
@@ -131,7 +135,7 @@ class TrustedModel:
         """(N, P, D) derivative of the target at inputs (N, D), from the Jacobian the user gave."""
         assert self.jacobian is not None
         dx = len(schema.states)
-        jacobian = np.array(self.jacobian(inputs[:, :dx], inputs[:, dx:]), dtype=np.float64)
+        jacobian = _as_numbers(self.jacobian(inputs[:, :dx], inputs[:, dx:]), "jacobian")
         shape = (len(inputs), len(schema.outputs), inputs.shape[1])
         if jacobian.shape != shape or not np.isfinite(jacobian).all():
             raise TrustedModelError(
@@ -192,7 +196,7 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
     # copied, because a model may return the same buffer every time.
     states, controls = _read_only(states), _read_only(controls)
     try:
-        values = np.array(function(states, controls), dtype=np.float64)
+        returned = function(states, controls)
     except (Exception, SystemExit) as error:  # a model that exits would end the program without a word
         if "read-only" in str(error):
             raise TrustedModelError(
@@ -202,6 +206,7 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
             f"`trusted` must not raise; got {type(error).__name__}: {error}{_where(error)} when called with "
             f"states {states.shape} and controls {controls.shape}, first state {states[:1].tolist()}."
         ) from error
+    values = _as_numbers(returned)
     if values.shape != (len(states), outputs):
         raise TrustedModelError(
             f"`trusted` must return shape ({len(states)}, {outputs}) for that many rows; got {values.shape}."
@@ -225,6 +230,26 @@ def _check_turns(outputs: Array, schema: Schema) -> None:
             f"`trusted` must return angles of at most {MOST_RADIANS:.3g} rad; got {outputs[row, output]:.6g} "
             f"in output '{schema.outputs[output]}'. Take whole turns off in the model."
         )
+
+
+def _as_numbers(returned: ArrayLike, name: str = "trusted") -> Array:
+    """What M returned as a new float64 array; NumPy would take words and complex numbers for some."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            array = np.asarray(returned)
+            if array.dtype.kind not in "biufO":
+                raise TypeError(f"values of type {array.dtype}")
+            words = (value for value in array.flat if isinstance(value, _NO_NUMBERS))
+            if array.dtype.kind == "O" and (wrong := next(words, _NO_NUMBERS)) is not _NO_NUMBERS:
+                raise TypeError(f"values of type {type(wrong).__name__}")
+            return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, Warning) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise TrustedModelError(
+            f"`{name}` must return an array of real numbers; got {type(returned).__name__}: "
+            f"{reason[0].rstrip('.')}. Return a NumPy array of shape (rows, outputs)."
+        ) from None
 
 
 def _read_only(values: Array) -> Array:

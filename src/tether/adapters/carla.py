@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -33,6 +32,8 @@ from numpy.typing import NDArray
 from tether.adapters.files import read_table
 from tether.atomic import write_text
 from tether.data import Array, Schema, Transitions, make_schema, wrap_angle
+from tether.documents import load_json, read_text
+from tether.limits import check_number, check_seed, check_whole
 from tether.progress import Reporter, silent
 
 SCHEMA: Schema = make_schema(
@@ -48,6 +49,7 @@ TICK_SECONDS = 0.05
 
 _WARM_UP_TICKS = 20
 _BLUEPRINT = "vehicle.tesla.model3"
+_MOST_MINUTES = 1e6
 _LATE = 0.1
 """Share of a step by which a frame may come early or late."""
 
@@ -150,9 +152,10 @@ def _read_measurements(folder: Path) -> _Frames:
 
 def _read_frame(path: Path) -> tuple[float, float, float, float, float]:
     """Seconds, x, y, heading, speed of one file."""
+    text = read_text(path)
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        record = load_json(text)
+    except ValueError as error:
         raise ValueError(f"`{path}` must be JSON; {error}. Repair or remove it.") from None
     try:
         player = record["playerMeasurements"]
@@ -274,10 +277,10 @@ def collect(
         seed: of starting places and autopilot.
         reporter: opens a progress display.
     """
-    if not minutes > 0 or not episode_seconds > 0:
-        raise ValueError(
-            f"`minutes` and `episode_seconds` must be positive; got {minutes}, {episode_seconds}."
-        )
+    check_number("minutes", minutes, above=0.0, most=_MOST_MINUTES)
+    check_number("episode_seconds", episode_seconds, above=0.0, most=60.0 * _MOST_MINUTES)
+    check_whole("port", port, least=1, most=65535)
+    check_seed("seed", seed)
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"`{folder}` must be a new or empty folder; nothing is overwritten. Choose another.")

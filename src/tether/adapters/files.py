@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.arrays import read_arrays
 from tether.data import Array, Probes, Schema, Transitions, check_matrix, make_schema, number_episodes
+from tether.limits import LARGEST_TABLE, MOST_COLUMNS
 
 Table = Mapping[str, NDArray[Any]]
 """Columns by name, all of one length."""
 
+_PARQUET_ERRORS = (OSError, MemoryError, OverflowError, KeyError, NotImplementedError, UnicodeDecodeError)
 _MISSING = ("", "nan", "<NA>", "NaT")
 
 
@@ -42,9 +47,39 @@ def read_transitions(
         units: unit of each column, by name.
         independent_rows: every row is an episode of its own; needs `next_states`.
     """
-    table = read_table(source)
+    with naming(source):
+        return _transitions(
+            read_table(source), states, controls, next_states, episode, angles, units, independent_rows
+        )
+
+
+@contextmanager
+def naming(source: Any, about: str | tuple[str, ...] = "") -> Iterator[None]:
+    """Puts the name of the file before whatever is wrong with what it holds; only of what begins so."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        other = not isinstance(source, str | Path) or not str(error).startswith(about)
+        if other or str(source) in str(error):
+            raise
+        raise ValueError(f"{source}: {error}") from None
+
+
+def _transitions(
+    table: Table,
+    states: Sequence[str],
+    controls: Sequence[str],
+    next_states: Sequence[str] | None,
+    episode: str | None,
+    angles: Sequence[str],
+    units: Mapping[str, str] | None,
+    independent_rows: bool,
+) -> Transitions:
     for name in (*states, *controls, *(next_states or ())):
         _column(table, name)
+    repeated = sorted(name for name, count in Counter(next_states or ()).items() if count > 1)
+    if repeated:
+        raise ValueError(f"`next_states` must name each column once; got '{repeated[0]}' twice.")
     schema = make_schema(states, controls, next_states, units=units, angles=angles)
     now = _matrix(table, states), _matrix(table, controls)
     ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))
@@ -69,9 +104,10 @@ def read_transitions(
 
 def read_probes(source: str | Path | Any, schema: Schema, *, name: str = "probes") -> Probes:
     """Probes from a table that has every input of `schema` as a column; `name` is what errors call it."""
-    table = read_table(source)
-    inputs = (_matrix(table, names, name) for names in (schema.states, schema.controls))
-    return Probes.from_arrays(*inputs, schema=schema)
+    with naming(source):
+        table = read_table(source)
+        inputs = (_matrix(table, names, name) for names in (schema.states, schema.controls))
+        return Probes.from_arrays(*inputs, schema=schema)
 
 
 def read_table(source: str | Path | Any) -> Table:
@@ -90,37 +126,63 @@ def read_table(source: str | Path | Any) -> Table:
 
 
 def _read_csv(path: Path) -> Table:
+    _check_size(path, path.stat().st_size)
+    rows: list[list[str]] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = (row for row in csv.reader(file) if row)
-    except (UnicodeDecodeError, csv.Error) as error:
+            for row in csv.reader(file, strict=True):
+                if row:
+                    rows.append(row)
+                    _check_row(path, rows)
+    except UnicodeDecodeError as error:
         raise ValueError(f"`{path}` must be a CSV file in UTF-8; {error}.") from None
-    except ValueError:
-        raise ValueError(f"`{path}` must have a header line; it is empty.") from None
-    header = [name.strip() for name in header]
-    repeated = sorted({name for name in header if header.count(name) > 1})
+    except csv.Error as error:
+        reason = "a quote is not closed" if "unexpected end of data" in str(error) else str(error)
+        raise ValueError(f"`{path}` must be a CSV file in UTF-8; {reason} at row {len(rows)}.") from None
+    if not rows:
+        raise ValueError(f"`{path}` must have a header line; it is empty.")
+    header, *rest = rows
+    columns = zip(*rest, strict=True) if rest else [()] * len(header)
+    return {
+        name.strip(): np.array(values, dtype=object) for name, values in zip(header, columns, strict=True)
+    }
+
+
+def _check_row(path: Path, rows: list[list[str]]) -> None:
+    """The header's names, or the length of the last row."""
+    header, last = rows[0], rows[-1]
+    if len(rows) == 1:
+        _check_names(path, [name.strip() for name in header])
+    elif len(last) != len(header):
+        raise ValueError(
+            f"`{path}` must have {len(header)} fields in every row; got {len(last)} at row {len(rows) - 2}."
+        )
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise ValueError(f"`{path}` must have at most {MOST_COLUMNS:,} columns; got {len(names):,}.")
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"`{path}` must name each column once; got '{repeated[0]}' twice. Rename one.")
-    for number, row in enumerate(rows):
-        if len(row) != len(header):
-            raise ValueError(
-                f"`{path}` must have {len(header)} fields in every row; got {len(row)} at row {number}."
-            )
-    columns = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {name: np.array(values, dtype=object) for name, values in zip(header, columns, strict=True)}
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Raises where columns would not fit into memory."""
+    if size > LARGEST_TABLE:
+        raise ValueError(
+            f"`{path}` must hold at most {LARGEST_TABLE:,} bytes of numbers; got {size:,}. Split it, or "
+            "leave out columns and rows."
+        )
 
 
 def _read_npz(path: Path) -> Table:
     """One array per column; a matrix `x` gives columns ``x0, x1, ...``."""
-    try:
-        # Opened here, because NumPy leaves a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:
-        raise ValueError(f"`{path}` must be an .npz file of plain arrays; {error}.") from None
+    arrays = read_arrays(path)
     table: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
         if array.ndim == 2:
+            _check_names(path, range(array.shape[1]))  # type: ignore[arg-type]
             table |= {f"{name}{k}": array[:, k] for k in range(array.shape[1])}
         elif array.ndim == 1:
             table[name] = array
@@ -131,16 +193,27 @@ def _read_npz(path: Path) -> Table:
 
 def _read_parquet(path: Path) -> Table:
     try:
+        import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise ValueError(
             "reading .parquet must have pyarrow; it is not installed. Run `pip install 'tether[parquet]'`."
         ) from None
     try:
-        table = pyarrow.parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"`{path}` must be a parquet file; {error}.") from None
-    return {name: table.column(name).to_numpy() for name in table.column_names}
+        with pyarrow.parquet.ParquetFile(path) as file:
+            about = file.metadata
+            groups = [about.row_group(k).total_byte_size for k in range(about.num_row_groups)]
+            _check_size(path, max(sum(groups), 8 * about.num_rows * about.num_columns))
+            _check_names(path, file.schema_arrow.names)
+            table = file.read()
+        return {name: table.column(name).to_numpy() for name in table.column_names}
+    except (*_PARQUET_ERRORS, pyarrow.ArrowException) as error:
+        raise ValueError(f"`{path}` must be a parquet file; {_first_line(error)}.") from None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")[:200]
 
 
 def _column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
@@ -169,6 +242,10 @@ def _episodes(ids: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
         raise ValueError(
             f"`data` must have columns of one length; got {len(ids)} rows of '{name}', not {rows}."
         )
+    if ids.dtype.kind not in "biufOUSMm" or not all(isinstance(value, Hashable) for value in ids.tolist()):
+        raise ValueError(
+            f"`data` must have plain episode ids; got {ids.dtype} in column '{name}'. Convert it."
+        )
     missing = [k for k, value in enumerate(ids.tolist()) if value is None or str(value) in _MISSING]
     if missing:
         raise ValueError(
@@ -184,19 +261,26 @@ def _numbers(column: NDArray[Any], name: str, label: str) -> Array:
     if column.dtype.kind not in "OU":
         raise ValueError(f"`{label}` must hold numbers; got {column.dtype} in column '{name}'. Convert it.")
     try:
-        return np.array([np.nan if value in ("", None) else value for value in column], dtype=np.float64)
-    except (TypeError, ValueError):
+        return np.array([_number(value) for value in column], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         row = next(k for k, value in enumerate(column) if not _is_number(value))
         raise ValueError(
-            f"`{label}` must hold numbers; got {column[row]!r} at row {row}, column '{name}'. "
+            f"`{label}` must hold numbers; got {column[row]!r:.60} at row {row}, column '{name}'. "
             "Repair or drop it."
         ) from None
 
 
+def _number(value: Any) -> float:
+    """A field of a table; an empty one is missing."""
+    if value is None or (isinstance(value, str) and not value):
+        return float("nan")
+    return float(value)
+
+
 def _is_number(value: Any) -> bool:
     try:
-        float(value if value not in ("", None) else "nan")
-    except (TypeError, ValueError):
+        _number(value)
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 

@@ -20,6 +20,7 @@ from tether.cli.terminal import (
     console,
     constrained_model,
     model_file,
+    say,
     writing,
 )
 from tether.constrained import LearnedModel
@@ -51,14 +52,14 @@ def certify_command(
     certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
-        console.print(line, highlight=False)
+        say(line)
     if out is not None:
         with writing(out):
             write_json(out, certificate.as_dict())
             write_text(out.with_suffix(".html"), certificate_page(certificate, command=command_line()))
-        console.print(f"certificate: {out}, {out.with_suffix('.html')}", highlight=False)
+        say(f"certificate: {out}, {out.with_suffix('.html')}")
     if not certificate.certified:
-        console.print(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
+        say(f"not certified: evidence `{certificate.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
 
 
@@ -69,7 +70,7 @@ def _certify_monotone(learned: MonotoneModel, trusted: str, out: Path | None) ->
     if out is not None:
         with writing(out):
             write_json(out, certificate.as_dict())
-        console.print(f"certificate: {out}", highlight=False)
+        say(f"certificate: {out}")
 
 
 def verify_command(
@@ -85,13 +86,13 @@ def verify_command(
     with console_reporter(console)("Verify") as progress:
         result = verify(path, load_trusted(trusted), certificate, progress)
     for name, (largest, median) in result.deltas.items():
-        console.print(f"{name}: delta at most {largest:.6g}, median {median:.6g}", highlight=False)
+        say(f"{name}: delta at most {largest:.6g}, median {median:.6g}")
     for line in (result.statement, *result.notes):
-        console.print(line, highlight=False)
+        say(line)
     if not result.verified:
-        console.print(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
+        say(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
-    console.print(f"verified: {result.cells} cells, evidence `{result.evidence}`.", style="bold")
+    say(f"verified: {result.cells} cells, evidence `{result.evidence}`.", style="bold")
 
 
 def attack_command(
@@ -111,17 +112,16 @@ def attack_command(
         )
     unit = learned.schema.unit(found.output)
     evidence = "proved" if isinstance(learned, MonotoneModel) else learned.bounds.evidence
-    console.print(
+    say(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
         f"reach is {found.distance:.6g} {unit} in '{found.output}', {ratio(found.max_ratio)} of the "
         f"{found.delta:.6g} {unit} claimed there (evidence level {evidence}).",
-        highlight=False,
     )
     if found.broken and evidence == "statistical":
-        console.print("The claim is about a share of random inputs, so that this one does not refute it.")
+        say("The claim is about a share of random inputs, so that this one does not refute it.")
     elif found.broken:
         place = ", ".join(f"{name}={value!r}" for name, value in found.inputs.items())
-        console.print(f"COUNTER-EXAMPLE at {place}", style="bold red", highlight=False)
+        say(f"COUNTER-EXAMPLE at {place}", style="bold red")
         raise typer.Exit(1)
 
 

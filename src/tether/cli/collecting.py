@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tether.adapters.carla import collect
-from tether.cli.terminal import console
+from tether.cli.terminal import console, say
 from tether.progress import console_reporter
 
 collecting = typer.Typer(no_args_is_help=True, help="Record transitions from a simulator.")
@@ -30,4 +30,4 @@ def carla(
 ) -> None:
     """Drive with CARLA's own autopilot; read the recordings with tether.adapters.carla.read_carla."""
     episodes = collect(host, port, town, minutes, out, seed=seed, reporter=console_reporter(console))
-    console.print(f"{len(episodes)} episodes: {out}", highlight=False, soft_wrap=True)
+    say(f"{len(episodes)} episodes: {out}", wrap=False)

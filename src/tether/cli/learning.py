@@ -9,25 +9,36 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from tether.adapters.callables import load_trusted
-from tether.adapters.files import read_probes, read_transitions
+from tether.adapters.files import naming, read_probes, read_transitions
 from tether.atomic import write_text
 from tether.certificate import output_deltas
 from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
 from tether.cli.results import show_comparison, show_monotone
-from tether.cli.terminal import ModelPath, TrustedSpec, command_line, console, model_file, with_unit, writing
+from tether.cli.terminal import (
+    ModelPath,
+    TrustedSpec,
+    command_line,
+    console,
+    model_file,
+    say,
+    with_unit,
+    writing,
+)
 from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
+from tether.data import Jitter, Probes, Transitions
 from tether.monotone import MonotoneModel
 from tether.pipeline import FitConfig, resolve_target
+from tether.printing import plain
 from tether.progress import console_reporter
 from tether.ranges import SamplingConfig
 from tether.report.tables import delta_grid, rich_table
 from tether.runs import RunFolder, compare, fit_methods, fit_monotone
 from tether.storage import load, peek
 from tether.training import TrainingConfig
+from tether.trusted import TrustedModel
 
 
 def fit(
@@ -131,33 +142,50 @@ def fit(
         seed=seed,
     )
     omega = probes_asked(probes, probe_count, transitions, seed)
-    increments = resolve_target(config.target, transitions) == "increment"
+    resolve_target(config.target, transitions)
+    model = model if jobs is None else replace(model, jobs=jobs)
     folder = RunFolder.create(out, command_line(), resume=resume)
+    with naming(data, _ABOUT_DATA):
+        _fit(transitions, model, omega, config, folder, data)
+
+
+_ABOUT_DATA = ("`transitions`", "`probes`", "columns", "`radii`", "numbers")
+"""How complaints begin whose cause is in the data."""
+
+
+def _fit(
+    transitions: Transitions,
+    model: TrustedModel,
+    probes: Probes | Jitter,
+    config: FitConfig,
+    folder: RunFolder,
+    data: Path,
+) -> None:
+    study, reporter = f"fit of {data.name}", console_reporter(console)
     if config.decreasing:
         monotone = fit_monotone(
             transitions,
             trusted=model,
-            probes=omega,
+            probes=probes,
             config=config,
             folder=folder,
-            study=f"fit of {data.name}",
-            reporter=console_reporter(console),
+            study=study,
+            reporter=reporter,
         )
         show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
-        console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
+        say(f"report: {folder.path / 'report.html'}", wrap=False)
         return
+    increments = resolve_target(config.target, transitions) == "increment"
     comparison = compare(
         transitions,
-        trusted=model if jobs is None else replace(model, jobs=jobs),
-        probes=omega,
+        trusted=model,
+        probes=probes,
         methods=fit_methods(config, increments=increments),
         config=config,
         folder=folder,
-        reporter=console_reporter(console),
+        reporter=reporter,
     )
-    show_comparison(
-        comparison, folder.finish(comparison, study=f"fit of {data.name}", scale=None, sections=[])
-    )
+    show_comparison(comparison, folder.finish(comparison, study=study, scale=None, sections=[]))
 
 
 def predict(
@@ -181,17 +209,12 @@ def predict(
     known = load_trusted(trusted) if trusted else None
     learned = load(model_file(model), trusted=known)
     rows = read_probes(data, learned.schema, name="data")
-    prediction = learned.predict(
-        rows.states,
-        rows.controls,
-        details=True,
-        outside=outside,
-        trusted=known,
-    )
+    with naming(model, "the network"):
+        prediction = learned.predict(rows.states, rows.controls, details=True, outside=outside, trusted=known)
     with writing(out):
         write_text(out, _prediction_csv(prediction, learned))
     outside_rows = int((~prediction.in_domain).sum())
-    console.print(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}", highlight=False)
+    say(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}")
 
 
 def info(model: ModelPath) -> None:
@@ -240,7 +263,7 @@ def info(model: ModelPath) -> None:
     rows |= {label: record[key] for key, label in named.items() if key in record}
     rows |= {key: record[key][:16] for key in ("data_sha256", "trusted_source_sha256") if record.get(key)}
     for label, value in rows.items():
-        table.add_row(label, escape(str(value)))
+        table.add_row(label, plain(str(value)))
     console.print(table)
     if isinstance(learned, ConstrainedModel):
         console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))

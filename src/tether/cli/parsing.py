@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from tether.adapters.files import read_probes
 from tether.data import Box, Jitter, Probes, Transitions
+from tether.training import check_device
 
 
 def names(text: str) -> list[str]:
@@ -20,24 +19,23 @@ def integers(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in names(text)]
     except ValueError:
-        raise ValueError(f"`--{option}` must be whole numbers, comma separated; got '{text}'.") from None
+        raise ValueError(f"`--{option}` must be whole numbers, comma separated; got '{text:.60}'.") from None
 
 
 def device_named(name: str) -> str:
     """The name, if torch can use the device."""
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"`--device` must be one that torch can use; got '{name}' ({error}).") from None
+    check_device("--device", name)
     return name
 
 
 def pairs(option: str, text: str) -> dict[str, str]:
     """name=value between commas."""
     parts = [part.partition("=") for part in names(text)]
-    found = {name: value for name, _, value in parts}
+    found = {name.strip(): value.strip() for name, _, value in parts}
     if not all(found.values()):
         raise ValueError(f"`--{option}` must be name=value, comma separated; got '{text}'.")
+    if len(found) < len(parts):
+        raise ValueError(f"`--{option}` must give each name once; got '{text}'.")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tether.cli.terminal import console, writing
+from tether.cli.terminal import say, writing
 from tether.report.building import build_report
 
 
@@ -20,4 +20,4 @@ def report(
         raise ValueError(f"`{out}` must end in .html; got '{out.suffix}'. The report is a page.")
     with writing(out):
         page = build_report(folders, out)
-    console.print(f"report: {page}", highlight=False, soft_wrap=True)
+    say(f"report: {page}", wrap=False)

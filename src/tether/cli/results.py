@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tether.cli.terminal import console
+from tether.cli.terminal import console, say
 from tether.data import Schema
 from tether.monotone import MonotoneCertificate
 from tether.report.tables import Grid, certificate_lines, delta_grid, number, ratio, results_grid, rich_table
@@ -15,15 +15,15 @@ from tether.runs import Comparison, study_columns, verdict
 
 def show_comparison(comparison: Comparison, report: Path) -> None:
     """Table, certificate, verdict and the path of the report."""
-    console.print()
+    say()
     console.print(rich_table(results_grid(comparison.results, study_columns(comparison.results))))
-    console.print()
+    say()
     console.print(rich_table(delta_grid(comparison.certificate.deltas, comparison.certificate.evidence)))
     for line in certificate_lines(comparison.certificate, comparison.cost):
-        console.print(line, highlight=False)
-    console.print()
-    console.print(verdict(comparison), style="bold", highlight=False)
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        say(line)
+    say()
+    say(verdict(comparison), style="bold")
+    say(f"report: {report}", wrap=False)
 
 
 def show_monotone(
@@ -31,14 +31,14 @@ def show_monotone(
 ) -> None:
     """Table and certificate of a model that is monotone by construction."""
     if results:
-        console.print()
+        say()
         console.print(rich_table(results_grid(results, {})))
     rows = tuple(
         (name, schema.unit(name) or "-", number(delta["max"]), number(delta["median"]))
         for name, delta in certificate.delta.items()
     )
     header = ("output", "unit", "delta, worst cell", "median cell")
-    console.print()
+    say()
     console.print(rich_table(Grid("Distance to the trusted model, evidence level proved", header, rows)))
     lines = [
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
@@ -48,4 +48,4 @@ def show_monotone(
         *(f"Assumes: {line}" for line in certificate.assumptions),
     ]
     for line in lines:
-        console.print(line, highlight=False)
+        say(line)

@@ -11,8 +11,9 @@ import typer
 
 from tether.cli.parsing import integers
 from tether.cli.results import show_comparison
-from tether.cli.terminal import command_line, console
+from tether.cli.terminal import command_line, console, say
 from tether.cli.watching import watching
+from tether.limits import MOST_PROCESSES, check_seed, check_whole
 from tether.progress import console_reporter
 from tether.report.building import build_report
 from tether.report.seeds import certificates_grid, seeds_grid
@@ -41,6 +42,7 @@ def demo(
     show_comparison(comparison, report)
 
 
+_MOST_SEEDS = 1000
 Out = Annotated[Path, typer.Option(help="Folder; what was interrupted in it goes on.")]
 ScaleOption = Annotated[Literal["smoke", "paper"], typer.Option(help="Of data, networks and runs.")]
 Seeds = Annotated[str, typer.Option(help="Comma separated; by default 0 at smoke, 0,1,2 at paper.")]
@@ -63,18 +65,18 @@ def study(
     options = {"patient": patient, "traces": traces}
     given = {option: value for option, value in options.items() if value is not None}
     find_study(name).check_options(given)
-    plan = Plan(name, scale, _seeds(seeds, scale), given)
+    plan, processes = Plan(name, scale, _seeds(seeds, scale), given), _jobs(jobs)
     open_folder(plan, out)
     with watching(console) as watch:
-        failed = run_all(tasks_of(plan, out), jobs=_jobs(jobs), watch=watch)
+        failed = run_all(tasks_of(plan, out), jobs=processes, watch=watch)
     _show_failed(failed)
     outcome = outcome_of(plan, out)
     report = write_summary(plan, out, command=study_command(plan, out), failed=failed)
     console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
     console.print(rich_table(certificates_grid(outcome.runs)))
     for line in claim_lines(judge(plan, outcome)):
-        console.print(line, highlight=False)
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        say(line)
+    say(f"report: {report}", wrap=False)
     if failed:
         raise typer.Exit(1)
 
@@ -89,41 +91,47 @@ def reproduce(
     ] = None,
 ) -> None:
     """The whole paper: all studies, every table and figure, and a verdict per claim."""
+    processes = _jobs(jobs)
     asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces)
     with watching(console) as watch:
-        failed = run_reproduction(asked, jobs=_jobs(jobs), watch=watch)
+        failed = run_reproduction(asked, jobs=processes, watch=watch)
     _show_failed(failed)
     for name, plan in asked.plans.items():
         folder = asked.folder(name)
         own = [task for task in failed if task.folder == folder]
         write_summary(plan, folder, command=study_command(plan, folder), failed=own)
         outcome = outcome_of(plan, folder)
-        console.print(f"\n{name}: {plan.definition.title}", style="bold", highlight=False)
+        say()
+        say(f"{name}: {plan.definition.title}", style="bold")
         console.print(rich_table(seeds_grid(outcome.runs, plan.definition.headings)))
         for line in claim_lines(judge(plan, outcome)):
-            console.print(line, highlight=False)
+            say(line)
     report = build_report([asked.folder(name) for name in asked.plans], out / "report.html")
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    say(f"report: {report}", wrap=False)
     if failed:
         raise typer.Exit(1)
 
 
 def _seeds(text: str, scale: str) -> tuple[int, ...]:
     numbers = integers("seeds", text)
-    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
-        raise ValueError(f"`--seeds` must be different whole numbers of at least 0; got '{text}'.")
+    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0 or len(numbers) > _MOST_SEEDS:
+        raise ValueError(
+            f"`--seeds` must be at most {_MOST_SEEDS} different whole numbers >= 0; got '{text:.40}'."
+        )
+    for number in numbers:
+        check_seed("--seeds", number)
     return tuple(numbers) or ((0,) if scale == "smoke" else (0, 1, 2))
 
 
 def _jobs(asked: int | None) -> int:
-    if asked is not None and asked < 1:
-        raise ValueError(f"`--jobs` must be at least 1; got {asked}.")
+    if asked is not None:
+        check_whole("--jobs", asked, least=1, most=MOST_PROCESSES)
     return asked or os.cpu_count() or 1
 
 
 def _show_failed(failed: list[Task]) -> None:
     for task in failed:
-        console.print(f"failed: {task.name}: {task.failure}", style="bold red", highlight=False)
+        say(f"failed: {task.name}: {task.failure}", style="bold red")
 
 
 def _fresh(base: Path) -> Path:

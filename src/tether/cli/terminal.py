@@ -10,20 +10,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tether.constrained import ConstrainedModel, DirectModel, LearnedModel
 from tether.monotone import MonotoneModel
+from tether.printing import make_console, plain
 from tether.storage import peek
 
-# Wide where nobody watches: a table in a log should not wrap.
-console = Console(width=None if sys.stdout.isatty() else 110)
-errors = Console(stderr=True)
+console = make_console()
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
 TrustedSpec = Annotated[
     str, typer.Option(help="The trusted model: module:name or file.py:name, a function or a TrustedModel.")
 ]
+
+
+def say(text: str = "", style: str = "", *, wrap: bool = True) -> None:
+    """Prints a line as it is; a path is not to be broken into two."""
+    console.print(plain(text, style), soft_wrap=not wrap)
 
 
 @contextmanager
@@ -37,7 +40,12 @@ def writing(path: Path) -> Iterator[None]:
 
 def command_line() -> str:
     """What was typed."""
-    return shlex.join(["tether", *sys.argv[1:]])
+    return shlex.join([command_name(), *sys.argv[1:]])
+
+
+def command_name() -> str:
+    """How the program is called."""
+    return "tether"
 
 
 def model_file(path: Path) -> Path:

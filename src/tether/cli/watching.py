@@ -12,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tether.printing import plain
 from tether.studies.overview import Overview
 
 _SECONDS_BETWEEN_LINES = 15.0
@@ -30,7 +31,7 @@ def watching(console: Console) -> Iterator[Callable[[Overview], None]]:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            console.print(_line(overview), highlight=False, soft_wrap=True)
+            console.print(plain(_line(overview)), soft_wrap=True)
 
     yield report
 
@@ -40,10 +41,10 @@ def _picture(overview: Overview) -> Group:
     studies = Table.grid(padding=(0, 2))
     for name, (done, failed, total) in overview.studies.items():
         count = f"{done} of {total} done" + (f", {failed} failed" if failed else "")
-        studies.add_row(name, ProgressBar(total=total, completed=done + failed, width=32), count)
+        studies.add_row(plain(name), ProgressBar(total=total, completed=done + failed, width=32), count)
     running = Table.grid(padding=(0, 2))
     for name, share in overview.running:
-        running.add_row("▸", name, f"{share:.0%}")
+        running.add_row("▸", plain(name), f"{share:.0%}")
     return Group(studies, running, Text(f"{overview.share:.0%}, {_left(overview)}", style="bold"))
 
 

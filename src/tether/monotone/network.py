@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tether.limits import check_widths
+
 _PIECE = 1024
 
 
@@ -149,7 +151,9 @@ def _check_arguments(inputs: int, declared: list[int], hidden: Sequence[int], na
         raise ValueError(
             f"`decreasing` must name some features of {inputs}, each once, and leave some; got {declared}."
         )
-    if len(hidden) != len(narrow) or not hidden or min(*hidden, *narrow) < 1:
+    for name, widths in (("hidden", hidden), ("monotone_hidden", narrow)):
+        check_widths(name, widths, inputs=inputs)
+    if len(hidden) != len(narrow) or not hidden:
         raise ValueError(
             f"`hidden` and `monotone_hidden` must list as many positive widths; got {tuple(hidden)} and "
             f"{tuple(narrow)}."

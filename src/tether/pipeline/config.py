@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,6 +14,7 @@ from tether.constrained import (
     Operator,
 )
 from tether.data import Array, Box, Schema, Target, Transitions
+from tether.limits import MOST_MEMORIES, check_seed, check_whole, check_widths
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
@@ -88,12 +90,14 @@ class FitConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"`seed` must be at least 0; got {self.seed}.")
-        if self.memories < 1:
-            raise ValueError(f"`memories` must be at least 1; got {self.memories}.")
+        check_seed("seed", self.seed)
+        check_whole("memories", self.memories, least=1, most=MOST_MEMORIES)
+        check_widths("hidden", self.hidden)
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
+        for name in ("validation", "test"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be between 0 and 1; got {getattr(self, name)}.")
         if not 1 <= self.reach <= _LARGEST_FACTOR:
             raise ValueError(f"`reach` must be from 1 to {_LARGEST_FACTOR:g}; got {self.reach}.")
         if self.delta is not None and self.bounds != "affine":
@@ -108,10 +112,19 @@ class FitConfig:
             raise ValueError(
                 "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
+        self._check_domain()
         self._check_decreasing()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
+
+    def _check_domain(self) -> None:
+        for name, limits in (self.domain or {}).items():
+            low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
+            if not -math.inf < low <= high < math.inf:
+                raise ValueError(
+                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{name}'."
+                )
 
     def _check_decreasing(self) -> None:
         """Settings that mean nothing, or something else, to a tether that is monotone by construction."""

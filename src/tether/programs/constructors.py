@@ -39,7 +39,8 @@ def tracing_constructors(function: Any) -> Iterator[None]:
         before, _tracing_thread = _tracing_thread, threading.get_ident()
         replaced: list[tuple[dict[str, Any], str, Any]] = []
         try:
-            for names in (vars(np), vars(np.linalg), vars(math), *_reachable_globals(function)):
+            modules = (np.__dict__, np.linalg.__dict__, math.__dict__)
+            for names in (*modules, *_reachable_globals(function)):
                 _replace(names, replaced)
             yield
         finally:
@@ -58,7 +59,7 @@ def _replace(names: dict[str, Any], replaced: list[tuple[dict[str, Any], str, An
         if id(value) in known:
             replaced.append((names, name, value))
             names[name] = known[id(value)]
-    if "type" not in names and not any(names is vars(module) for module in (np, np.linalg, math)):
+    if "type" not in names and not any(names is module.__dict__ for module in (np, np.linalg, math)):
         replaced.append((names, "type", _ABSENT))
         names["type"] = _TYPE
 

@@ -31,9 +31,9 @@ _ROWS = 2
 _MOST_PATHS = 256
 _MOST_CONDITIONS = 64
 _TOO_MANY = (
-    f"`if` may meet at most {_MOST_CONDITIONS} conditions and branch into {_MOST_PATHS} ways; there are more, "
-    "or a loop whose end depends on its numbers. Use np.where, np.minimum or np.maximum, and a fixed number of "
-    "rounds."
+    f"`if` may meet at most {_MOST_CONDITIONS} conditions and branch into {_MOST_PATHS} ways; there are "
+    "more, or a loop ends where its numbers say. Use np.where, np.minimum or np.maximum, and a fixed "
+    "number of rounds."
 )
 
 

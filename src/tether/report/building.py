@@ -6,8 +6,6 @@ A folder is read by ``results.json`` (what was measured, sections of the study's
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -16,8 +14,16 @@ from typing import Any
 from tether.atomic import write_text
 from tether.certificate import ApproximationCost, Certificate, Domain, OutputDelta, Recheck
 from tether.report.curves import TITLES, History, curves_data
-from tether.report.explorer import FORMAT
 from tether.report.page import Animation, Chapter, Picture, Section, Verdict, book
+from tether.report.reading import (
+    finished_folders,
+    read_animation,
+    read_certificate,
+    read_drawing,
+    read_evaluations,
+    read_explorer,
+    read_results,
+)
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, has_cells, seeds_grid, values_of
 from tether.report.tables import (
     Grid,
@@ -49,7 +55,7 @@ def build_report(folders: Sequence[Path], out: Path) -> Path:
     Raises:
         ValueError: where a folder holds no finished run or study, or a damaged one.
     """
-    found = [path for folder in folders for path in _finished(Path(folder))]
+    found = [path for folder in folders for path in finished_folders(Path(folder))]
     if not found:
         raise ValueError("`folders` must name at least one finished run or study; got none.")
     return write_report([read_chapter(path) for path in found], Path(out))
@@ -63,30 +69,9 @@ def write_report(chapters: Sequence[Chapter], out: Path) -> Path:
     return out
 
 
-def _finished(folder: Path) -> list[Path]:
-    """The folder itself, or those in it, that hold results."""
-    if not folder.is_dir():
-        raise ValueError(f"`{folder}` must be a folder of a finished run or study; there is none.")
-    if (folder / "results.json").is_file():
-        return [folder]
-    inner = sorted(path.parent for path in folder.glob("*/results.json"))
-    if not inner:
-        raise ValueError(
-            f"`{folder}` must hold a finished run or study; it has no results.json, nor has a folder in it."
-        )
-    return inner
-
-
 def read_chapter(folder: Path) -> Chapter:
     """What a folder's files say."""
-    results = _read_json(folder / "results.json")
-    try:
-        return chapter_of(results, folder)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"`{folder / 'results.json'}` must be results of Tether; it is damaged or of another kind "
-            f"({type(error).__name__}: {error})."
-        ) from None
+    return chapter_of(read_results(folder), folder)
 
 
 def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
@@ -102,7 +87,7 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
         Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),
-        Section("Cell explorer", [_EXPLORER], explorer=_explorer(folder)),
+        Section("Cell explorer", [_EXPLORER], explorer=read_explorer(folder)),
     ]
     title = results.get("title") or results["study"]
     return Chapter(
@@ -147,26 +132,25 @@ def _own_sections(results: Mapping[str, Any], folder: Path) -> list[Section]:
     if "sections" in results:
         return [_section(section, folder) for section in results["sections"]]
     # As older folders have it: figures without a word about them. Curves are drawn by the page itself.
-    paths = [path for path in sorted(folder.glob("*.svg")) if path.stem != "curves"]
-    pictures = [Picture(_svg(path), _CAPTIONS.get(path.stem, path.stem), path.stem) for path in paths]
+    names = [path.stem for path in sorted(folder.glob("*.svg")) if path.stem != "curves"]
+    pictures = [
+        Picture(drawing, _CAPTIONS.get(name, name), name)
+        for name in names
+        if (drawing := read_drawing(folder, name)) is not None
+    ]
     return [Section("Figures", pictures=pictures)]
 
 
 def _section(section: Mapping[str, Any], folder: Path) -> Section:
-    pictures = [(folder / f"{p['name']}.svg", p) for p in section["pictures"]]
-    animations = [(folder / f"{a['name']}.gif", a) for a in section.get("animations", [])]
+    pictures = [(read_drawing(folder, p["name"]), p) for p in section["pictures"]]
+    animations = [(read_animation(folder, a["name"]), a) for a in section.get("animations", [])]
     return Section(
         section["title"],
         section["paragraphs"],
         [Grid(g["title"], tuple(g["header"]), tuple(map(tuple, g["rows"]))) for g in section["grids"]],
-        [Picture(_svg(path), p["caption"], p["name"]) for path, p in pictures if path.is_file()],
-        [Animation(path.read_bytes(), a["caption"], a["name"]) for path, a in animations if path.is_file()],
+        [Picture(drawing, p["caption"], p["name"]) for drawing, p in pictures if drawing is not None],
+        [Animation(content, a["caption"], a["name"]) for content, a in animations if content is not None],
     )
-
-
-def _svg(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    return text[text.index("<svg") :]
 
 
 def _headings(results: Mapping[str, Any]) -> dict[str, str]:
@@ -186,21 +170,15 @@ def _histories(runs: Sequence[dict[str, Any]], folder: Path) -> dict[str, list[H
     path = folder / "metrics.jsonl"
     if not path.is_file():
         return {}
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    lines = read_evaluations(path)
     return {run_name(run): [[line for line in lines if line["method"] == run["method"]]] for run in runs}
-
-
-def _explorer(folder: Path) -> dict[str, Any] | None:
-    path = folder / "explorer.json"
-    data = _read_json(path) if path.is_file() else {}
-    return data if data.get("format") == FORMAT else None
 
 
 def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
     """Of a fit: its own. Of a study: that of the last tethered method, first seed."""
     path = folder / "certificate.json"
     if path.is_file():
-        return _read_json(path)
+        return read_certificate(path)
     held = [run for run in results["runs"] if run.get("certificate")]
     tethered = [run for run in held if run["method"] == "Tethered"] or held
     if not tethered:
@@ -212,14 +190,18 @@ def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | N
 def certificate_from(content: Mapping[str, Any]) -> Certificate:
     """A certificate from its dictionary; what older ones do not say is None."""
     older: dict[str, Any] = {"single": None}
-    deltas = tuple(OutputDelta(**(older | delta)) for delta in content["deltas"])
     parts = {
-        "deltas": deltas,
-        "domain": Domain(**content["domain"]),
-        "recheck": Recheck(**content["recheck"]),
+        "deltas": tuple(_made(OutputDelta, older | delta) for delta in content["deltas"]),
+        "domain": _made(Domain, content["domain"]),
+        "recheck": _made(Recheck, content["recheck"]),
         "assumptions": tuple(content["assumptions"]),
     }
-    return Certificate(**{f.name: content[f.name] for f in fields(Certificate)} | parts)
+    return _made(Certificate, {**content, **parts})
+
+
+def _made(kind: Any, content: Mapping[str, Any]) -> Any:
+    """A dataclass from a table that may hold what a newer version added."""
+    return kind(**{field.name: content[field.name] for field in fields(kind)})
 
 
 def _certificate_sections(
@@ -241,7 +223,9 @@ def _certificate_sections(
         sections.append(
             Section(
                 f"The certificate{whose}, in plain words",
-                facts=_certificate_facts(certificate, None if cost is None else ApproximationCost(**cost)),
+                facts=_certificate_facts(
+                    certificate, None if cost is None else _made(ApproximationCost, cost)
+                ),
                 grids=[delta_grid(certificate.deltas, certificate.evidence)],
                 folded=[Grid("The box of the domain, input by input", ("input", "from", "to"), box)],
             )
@@ -315,7 +299,10 @@ def _held(verdicts: Sequence[tuple[str, bool]]) -> str:
 
 def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str:
     """The one sentence that a reader of a fit takes away."""
-    run = [r for r in runs if "coverage_D" in r][-1]
+    held = [run for run in runs if has_cells(run)]
+    if not held:
+        return ""
+    run = held[-1]
     worst = ", ".join(f"{d.name} {d.maximum:.3g} {d.unit}".strip() for d in certificate.deltas)
     level = (
         f"within delta of the trusted model ({worst}), evidence level {certificate.evidence}"
@@ -373,14 +360,3 @@ def _overview(title: str, chapters: Sequence[Chapter]) -> Chapter:
     table = Grid("Studies and runs in this report", ("study", "claims that hold", "in short"), tuple(rows))
     filled = [section for section in sections if section.verdicts]
     return Chapter(title, f"{_held(every)}.", [Section("Overview", grids=[table]), *filled])
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = re.sub(r"\s+", " ", str(error))
-        raise ValueError(f"`{path}` must be JSON written by Tether; it cannot be read ({reason}).") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"`{path}` must be JSON written by Tether; got a {type(content).__name__}.")
-    return content

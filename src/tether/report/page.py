@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from itertools import count
@@ -17,8 +18,8 @@ from tether.report.tables import Grid
 UPLOT_VERSION = "1.6.32"
 _EMBEDDED_BYTES = 1_000_000
 """Size up to which an animation is put into the page."""
-# Nothing is loaded from anywhere, and the browser is told so.
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+# In JSON, so that no data can end the element it stands in, or begin another.
+_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,10 @@ def book(title: str, chapters: Sequence[Chapter]) -> str:
     numbers = count()
     body = "\n".join(_chapter(chapter, number, numbers) for number, chapter in enumerate(chapters))
     styles = _own("vendor/uPlot.min.css") + _own("report.css")
+    scripts = (_own("vendor/uPlot.iife.min.js"), _own("report.js"))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{_policy(scripts, styles)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{styles}</style></head><body>
 <header class="bar"><nav aria-label="Contents">{_contents(chapters)}</nav>
@@ -112,10 +114,22 @@ def book(title: str, chapters: Sequence[Chapter]) -> str:
 </main>
 <noscript><p class="note">Charts, sorting and the cell explorer need JavaScript; everything else is here
 without it, and curves are also kept as <code>curves.svg</code>.</p></noscript>
-<script>{_own("vendor/uPlot.iife.min.js")}</script>
-<script>{_own("report.js")}</script>
+{"".join(f"<script>{script}</script>" for script in scripts)}
 </body></html>
 """
+
+
+def _policy(scripts: Sequence[str], styles: str) -> str:
+    """Our own scripts and styles, known by their digests, and pictures in the page: nothing else."""
+    allowed = " ".join(map(_digest, scripts))
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {_digest(styles)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _own(name: str) -> str:
@@ -171,10 +185,7 @@ def _section(section: Section, numbers: Iterator[int]) -> str:
     ]
     if section.curves:
         parts.append(_interactive("curves", section.curves, next(numbers)))
-    parts += [
-        f"<figure>{compact_svg(picture.svg)}<figcaption>{escape(picture.caption)}</figcaption></figure>"
-        for picture in section.pictures
-    ]
+    parts += [_picture(picture) for picture in section.pictures]
     parts += [_animation(animation) for animation in section.animations]
     if section.explorer:
         parts.append(_interactive("explorer", section.explorer, next(numbers)))
@@ -183,9 +194,7 @@ def _section(section: Section, numbers: Iterator[int]) -> str:
 
 def _interactive(kind: str, data: Mapping[str, Any], number: int) -> str:
     """A place that the page's script fills from data beside it."""
-    # No `<`, so that nothing in the data can end the element.
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    text = text.replace("<", "\\u003c")
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).translate(_UNSAFE)
     return f'<div class="{kind}"></div><script type="application/json" id="{kind}-{number}">{text}</script>'
 
 
@@ -208,14 +217,23 @@ def _facts(facts: Sequence[tuple[str, Sequence[str]]]) -> str:
     return f"<dl>{rows}</dl>"
 
 
+def _picture(picture: Picture) -> str:
+    """As an image: what stands in it is drawn, never run, whoever wrote it."""
+    return _figure("image/svg+xml", compact_svg(picture.svg).encode(), escape(picture.caption))
+
+
+def _figure(kind: str, content: bytes, caption: str) -> str:
+    source = f"data:{kind};base64,{b64encode(content).decode()}"
+    return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
+
+
 def _animation(animation: Animation) -> str:
     """In the page itself, or only named where that would make the page heavy."""
     caption = escape(animation.caption)
     if len(animation.content) > _EMBEDDED_BYTES:
         name = f"<code>{escape(animation.name)}.gif</code>"
         return f"<p class='note'>{caption} An animation, in the file {name} beside the results.</p>"
-    source = f"data:image/gif;base64,{b64encode(animation.content).decode()}"
-    return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
+    return _figure("image/gif", animation.content, caption)
 
 
 def _table(grid: Grid) -> str:

@@ -10,6 +10,7 @@
     for (const [name, value] of Object.entries(attributes)) {
       if (name === "text") element.textContent = value;
       else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (name === "style") element.style.cssText = value; // the page's policy forbids the attribute
       else element.setAttribute(name, value);
     }
     element.append(...children);
@@ -207,8 +208,14 @@
   const dashes = (method) => (method.dash.length ? method.dash.map((length) => length * 1.0) : undefined);
 
   function sample(method) {
-    const line = `<svg viewBox="0 0 28 10"><line x1="0" x2="28" y1="5" y2="5" stroke="${stroke(method.color)}" stroke-width="${Math.max(1.2, method.width)}" stroke-opacity="${method.alpha}" stroke-dasharray="${method.dash.join(" ")}"/></svg>`;
-    return new DOMParser().parseFromString(line.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"'), "image/svg+xml").documentElement;
+    const drawn = (tag, attributes, ...children) => {
+      const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+      element.append(...children);
+      return element;
+    };
+    const look = { stroke: stroke(method.color), "stroke-width": Math.max(1.2, method.width), "stroke-opacity": method.alpha, "stroke-dasharray": method.dash.join(" ") };
+    return drawn("svg", { viewBox: "0 0 28 10" }, drawn("line", { x1: 0, x2: 28, y1: 5, y2: 5, ...look }));
   }
 
   /** What a logarithmic axis takes for zero: a decade below everything that is not. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
 
 # Okabe and Ito's palette; line styles repeat the distinction for print in grey.
@@ -22,7 +23,7 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
         families.setdefault(name.split(" (")[0], []).append(name)
     # The second time round with other dashes, so that no two methods look alike.
     dashes = (*_DASHES, *_DASHES[3:], *_DASHES[:3])
-    styles, rivals = {}, iter(zip(_COLOURS * 2, dashes, strict=True))
+    styles, rivals = {}, cycle(zip(_COLOURS * 2, dashes, strict=True))
     for family, members in families.items():
         if family == "Trusted":
             style = {"color": "#777777", "ls": "-", "lw": 1.0}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from tether.certificate import ApproximationCost, Certificate, OutputDelta
+from tether.printing import plain
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,12 @@ def _span(limits: tuple[float, float]) -> str:
 
 def rich_table(grid: Grid) -> Table:
     """For a terminal."""
-    table = Table(title=grid.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    title = plain(grid.title, "bold")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for k, heading in enumerate(grid.header):
-        table.add_column(escape(heading), justify="left" if k == 0 else "right", no_wrap=k == 0)
+        table.add_column(plain(heading), justify="left" if k == 0 else "right", no_wrap=k == 0)
     for row in grid.rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*map(plain, row))
     return table
 
 

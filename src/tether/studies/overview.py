@@ -71,5 +71,5 @@ def _share(task: Task) -> float | None:
     """What a running task says of itself; None where it says nothing, or is just writing."""
     try:
         return float(json.loads(task.progress.read_text(encoding="utf-8"))["share"])
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -38,7 +38,7 @@ from tether.report.explorer import explorer_data
 from tether.studies.overview import Overview, Watcher
 from tether.studies.storing import read_arrays, read_data, write_arrays, write_data
 from tether.studies.study import Measured, Outcome, StudyData, Trained
-from tether.studies.tasks import Plan, Task, tasks_of
+from tether.studies.tasks import Plan, Task, read_run, tasks_of
 from tether.trusted import TrustedModel
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
@@ -76,7 +76,7 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     _, tasks = tasks_of(plan, folder)
     done = [task for task in tasks if task.done]
     done.sort(key=lambda task: (task.entry, task.seed))
-    runs = [json.loads(task.result.read_text(encoding="utf-8")) for task in done]
+    runs = [read_run(task.result) for task in done]
     arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
     files = {seed: folder / "data" / f"{seed}.npz" for seed in plan.seeds}
     data = {seed: read_data(path) for seed, path in files.items() if path.exists()}

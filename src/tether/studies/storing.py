@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from tether.arrays import read_arrays as read_arrays
 from tether.atomic import write_bytes
-from tether.data import Array, Probes, Schema, Transitions
+from tether.data import Probes, Schema, Transitions
+from tether.documents import parse
+from tether.errors import StorageError
+from tether.modelfile import SCHEMA
 from tether.studies.study import StudyData
+
+_ARRAYS = ("schema", "states", "controls", "next_states", "episodes", "probe_states", "probe_controls")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -21,12 +27,6 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     write_bytes(path, buffer.getvalue())
-
-
-def read_arrays(path: Path) -> dict[str, Array]:
-    """What :func:`write_arrays` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
 
 
 def write_data(path: Path, data: StudyData) -> None:
@@ -48,9 +48,20 @@ def write_data(path: Path, data: StudyData) -> None:
 def read_data(path: Path) -> StudyData:
     """What :func:`write_data` wrote."""
     arrays = read_arrays(path)
-    fields: dict[str, Any] = json.loads(arrays["schema"].tobytes())
-    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    schema = Schema(**fields)
+    missing = [name for name in _ARRAYS if name not in arrays]
+    if missing:
+        raise StorageError(f"`{path}` must be data of a study; `{missing[0]}` is missing. Remove it.")
+    try:
+        return _data(arrays, parse(arrays["schema"].tobytes(), SCHEMA, path, "data of a study", "schema"))
+    except StorageError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise StorageError(f"`{path}` must be data of a study; {error} Remove it.") from None
+
+
+def _data(arrays: Mapping[str, Any], fields: dict[str, Any]) -> StudyData:
+    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    schema = Schema(**plain)
     transitions = Transitions.from_arrays(
         arrays["states"],
         arrays["controls"],

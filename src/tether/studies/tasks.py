@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from tether.atomic import write_json
+from tether.documents import items, mapping, read_json, record, text, whole
 from tether.pipeline import TETHERED
 from tether.studies.registry import find_study
 from tether.studies.study import Entry, Scale, Study
@@ -109,7 +111,7 @@ class Task:
         """Whether the result exists, and of these settings."""
         if not self.result.exists() or not self.settings:
             return self.result.exists()
-        return json.loads(self.result.read_text(encoding="utf-8")).get("settings") == self.settings
+        return read_run(self.result).get("settings") == self.settings
 
     @property
     def progress(self) -> Path:
@@ -139,13 +141,21 @@ class Task:
         return self.folder / "runs" / f"{self.slug}.error.txt"
 
 
+def read_run(path: Path) -> dict[str, Any]:
+    """One entry of ``results.json``, as its run left it."""
+    return read_json(path, record({"method": text}), "a run of a study")
+
+
+_ASKED = record({"study": text, "scale": text, "seeds": items(whole()), "options": mapping(text)})
+
+
 def open_folder(plan: Plan, folder: Path) -> None:
     """Makes the folder of a study, or takes up one made for the same plan."""
     check_plan(plan)
     asked = {**asdict(plan), "seeds": list(plan.seeds)}
     path = folder / "study.json"
     if path.is_file():
-        began = json.loads(path.read_text(encoding="utf-8"))
+        began = read_json(path, _ASKED, "what a study was asked for")
         if began != json.loads(json.dumps(asked)):
             raise ValueError(
                 f"`{folder}` must hold this study to continue it; it holds {began['study']} at scale "

@@ -1,0 +1,39 @@
+"""All verbs, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tether import __version__
+from tether.cli.claims import attack_command, certify_command, verify_command
+from tether.cli.collecting import collecting
+from tether.cli.learning import fit, info, predict
+from tether.cli.reporting import report
+from tether.cli.studying import demo, reproduce, study
+from tether.cli.terminal import say
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Learn dynamics models that stay within a bounded distance of a model you trust.",
+)
+
+for verb in (demo, study, reproduce, fit, predict):
+    app.command()(verb)
+app.command("certify")(certify_command)
+app.command("verify")(verify_command)
+app.command("attack")(attack_command)
+app.command()(info)
+app.command()(report)
+app.add_typer(collecting, name="collect")
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    if version:
+        say(__version__)
+        raise typer.Exit

@@ -1,0 +1,293 @@
+"""What the files of a finished run or study hold: checked once, when they are read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from tether.documents import (
+    Misfit,
+    at_least_zero,
+    flag,
+    items,
+    mapping,
+    maybe,
+    number,
+    one_of,
+    record,
+    share,
+    text,
+    whole,
+)
+
+LOSSES = ("approximation_loss_D", "constraint_loss_D_mean", "constraint_loss_omega_mean",
+          "constraint_loss_omega_max")  # fmt: skip
+_LEVELS = one_of("proved", "lipschitz", "statistical", "sampled", "direct")
+_DRAWN_CHARACTERS = 8 << 20
+
+_OUTPUT_DELTA = record(
+    {
+        "name": text,
+        "unit": text,
+        "maximum": at_least_zero,
+        "median": at_least_zero,
+        "held_out": maybe(items(at_least_zero, count=2)),
+        "lemma": maybe(at_least_zero),
+        "worst_cells": items(whole()),
+    },
+    {"single": maybe(at_least_zero)},
+)
+_DOMAIN = record(
+    {
+        "radius": items(at_least_zero, count=2),
+        "box": mapping(items(number, count=2)),
+        "coverage_D": maybe(share),
+        "coverage_omega": maybe(share),
+    }
+)
+_RECHECK = record(
+    {
+        "points": whole(),
+        "max_ratio": at_least_zero,
+        "farthest": items(at_least_zero),
+        "outside_bounds": share,
+    }
+)
+_COST = record(
+    {
+        "epsilon": items(at_least_zero),
+        "alpha_diameter": maybe(items(at_least_zero)),
+        "paper_bound": maybe(items(at_least_zero)),
+        "paper_holds": maybe(share),
+        "sharp_holds": share,
+        "tether_miss": items(at_least_zero),
+        "tether_miss_share": share,
+    }
+)
+_CLAIM = {"claim": text, "evidence": _LEVELS, "certified": flag, "assumptions": items(text)}
+_CELLS_CERTIFICATE = record(
+    {
+        **_CLAIM,
+        "deltas": items(_OUTPUT_DELTA),
+        "domain": _DOMAIN,
+        "recheck": _RECHECK,
+        "trusted_name": text,
+        "trusted_source_sha256": maybe(text),
+    },
+    {"approximation_cost": _COST, "of": text},
+)
+_MONOTONE_CERTIFICATE = record(
+    {
+        **_CLAIM,
+        "declared": items(text),
+        "delta": mapping(record({"max": at_least_zero, "median": at_least_zero})),
+        "points": whole(),
+        "max_ratio": at_least_zero,
+    }
+)
+
+
+def certificate(value: Any, place: str) -> None:
+    """What ``certificate.json`` holds, of a model with cells or of a monotone one."""
+    monotone = isinstance(value, dict) and "declared" in value
+    (_MONOTONE_CERTIFICATE if monotone else _CELLS_CERTIFICATE)(value, place)
+
+
+evaluation = record({"method": text, "step": whole(), **dict.fromkeys(LOSSES, at_least_zero)})
+"""A line of ``metrics.jsonl``."""
+
+_RUN = record(
+    {"method": text},
+    {
+        "memories": maybe(whole(1)),
+        "seed": whole(),
+        **dict.fromkeys(LOSSES, at_least_zero),
+        "evidence_level": _LEVELS,
+        "coverage_D": share,
+        "coverage_omega": share,
+        "attack_max_ratio": maybe(at_least_zero),
+        "attack_evaluations": maybe(whole()),
+        "delta_certified": mapping(record({"max": at_least_zero})),
+        "delta_D": maybe(mapping(record({"median": at_least_zero}))),
+        "certificate": maybe(certificate),
+        "history": items(record({"step": whole(), **dict.fromkeys(LOSSES, at_least_zero)})),
+    },
+)
+_SECTION = record(
+    {
+        "title": text,
+        "paragraphs": items(text),
+        "grids": items(record({"title": text, "header": items(text), "rows": items(items(text))})),
+        "pictures": items(record({"name": text, "caption": text})),
+    },
+    {"animations": items(record({"name": text, "caption": text}))},
+)
+
+
+def _colour(value: Any, place: str) -> None:
+    text(value, place)
+    if not re.fullmatch("#[0-9A-Fa-f]{6}", value):
+        raise Misfit(f"`{place}` must be a colour such as #0072B2; got {value!r:.20}")
+
+
+_CURVES = record(
+    {
+        "titles": mapping(text),
+        "seeds": whole(1),
+        "methods": items(
+            record(
+                {
+                    "name": text,
+                    "color": _colour,
+                    "width": number,
+                    "alpha": share,
+                    "dash": items(at_least_zero),
+                    "steps": items(whole()),
+                    "metrics": mapping(mapping(items(number))),
+                }
+            )
+        ),
+    }
+)
+_RESULTS = record(
+    {"study": text, "runs": items(_RUN), "units": mapping(text)},
+    {
+        "title": text,
+        "scale": maybe(text),
+        "command": text,
+        "versions": mapping(text),
+        "claims": items(record({"said": text, "measured": text, "holds": flag})),
+        "failed": items(text),
+        "headings": mapping(text),
+        "sections": items(_SECTION),
+        "curves": maybe(_CURVES),
+    },
+)
+
+
+def results(value: Any, place: str) -> None:
+    """What ``results.json`` holds."""
+    _RESULTS(value, place)
+    if not value["runs"]:
+        raise Misfit("`runs` must hold at least one run; got none")
+    for k, run in enumerate(value["runs"]):
+        _check_run(run, f"runs[{k}]")
+        for name in value.get("headings", {}):
+            maybe(number)(run.get(name), f"runs[{k}].{name}")
+    for method in (value.get("curves") or {"methods": []})["methods"]:
+        _check_curve(method, value["curves"]["titles"])
+    for k, grid in ((k, grid) for k, s in enumerate(value.get("sections", [])) for grid in s["grids"]):
+        if any(len(row) != len(grid["header"]) for row in grid["rows"]):
+            raise Misfit(f"`sections[{k}].grids` must have rows as long as their header; got another")
+
+
+def _check_curve(method: dict[str, Any], titles: dict[str, str]) -> None:
+    """Every metric of a method, with a value for each step."""
+    for name in titles:
+        lines = method["metrics"].get(name, {})
+        if "mean" not in lines or any(len(line) != len(method["steps"]) for line in lines.values()):
+            raise Misfit(f"`curves.methods` must have {name} at every step of {method['name']!r:.40}")
+
+
+def _check_run(run: dict[str, Any], place: str) -> None:
+    """What a run must say because it says something else."""
+    if run["method"] != "Trusted" and "delta_certified" not in run and LOSSES[0] not in run:
+        raise Misfit(f"`{place}.{LOSSES[0]}` is missing")
+    if "coverage_D" not in run or "delta_certified" not in run:
+        return
+    for name in ("coverage_omega", "evidence_level", "delta_D", LOSSES[0]):
+        if name not in run:
+            raise Misfit(f"`{place}.{name}` is missing")
+    missing = set(run["delta_certified"]) - set(run["delta_D"] or run["delta_certified"])
+    if missing:
+        raise Misfit(f"`{place}.delta_D` must have the outputs of `delta_certified`; got none for {missing}")
+
+
+def _coded(value: Any, place: str) -> None:
+    """Bytes as text, few enough to draw."""
+    text(value, place)
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise Misfit(f"`{place}` must be bytes in base 64; it is not") from None
+    if len(value) > _DRAWN_CHARACTERS:
+        raise Misfit(f"`{place}` must have at most {_DRAWN_CHARACTERS:,} characters; got {len(value):,}")
+
+
+_PACKED = record({"shape": items(whole(), count=2), "low": _coded, "step": _coded, "codes": _coded})
+
+
+def _table(value: Any, place: str) -> None:
+    """A matrix in 16-bit codes, as many as its shape says."""
+    _PACKED(value, place)
+    rows, columns = value["shape"]
+    for name, bytes_wanted in (("low", 4 * columns), ("step", 4 * columns), ("codes", 2 * rows * columns)):
+        held = len(base64.b64decode(value[name]))
+        if held != bytes_wanted:
+            raise Misfit(f"`{place}.{name}` must have {bytes_wanted} bytes for its shape; got {held}")
+
+
+_EXPLORER = record(
+    {
+        "format": whole(1),
+        "name": text,
+        "kind": text,
+        "evidence": text,
+        "inputs": items(text),
+        "outputs": items(text),
+        "units": mapping(text),
+        "cells": whole(1),
+        "scale": items(number),
+        "radii": items(number),
+        "box": items(items(number), count=2),
+        "memories": _table,
+        "delta": _table,
+        "data": _table,
+        "probes": _table,
+        "start": items(whole()),
+        "references": items(
+            record(
+                {
+                    "label": text,
+                    "inputs": items(number),
+                    "spans": items(items(number, count=2)),
+                    "cells": _coded,
+                    "lines": _table,
+                }
+            )
+        ),
+    },
+    {"blended": flag},
+)
+
+
+def explorer(value: Any, place: str) -> None:
+    """What ``explorer.json`` holds, of the format that the page can draw or of a newer one."""
+    record({"format": whole(1)})(value, place)
+    if value["format"] != 1:
+        return
+    _EXPLORER(value, place)
+    inputs, outputs, cells = len(value["inputs"]), len(value["outputs"]), value["cells"]
+    wanted = {"memories": [cells, inputs], "delta": [cells, outputs]}
+    for name, shape in wanted.items():
+        if value[name]["shape"] != shape:
+            raise Misfit(f"`{name}.shape` must be {shape}; got {value[name]['shape']}")
+    lengths = {"scale": len(value["scale"]), "box": min(map(len, value["box"]))}
+    for name in ("data", "probes"):
+        lengths[name] = value[name]["shape"][1]
+    for k, reference in enumerate(value["references"]):
+        rows, columns = reference["lines"]["shape"]
+        if columns != 4 * inputs * outputs or len(base64.b64decode(reference["cells"])) != 4 * inputs * rows:
+            raise Misfit(
+                f"`references[{k}]` must have lines along every input; got {rows} x {columns} numbers"
+            )
+        lengths[f"references[{k}].inputs"] = len(reference["inputs"])
+        lengths[f"references[{k}].spans"] = len(reference["spans"])
+    for name, length in lengths.items():
+        if length != inputs:
+            raise Misfit(f"`{name}` must have one entry for each of {inputs} inputs; got {length}")
+    radii, start = len(value["radii"]), value["start"]
+    if not value["references"] or radii not in (1, cells) or not start or max(start) >= inputs:
+        raise Misfit("`references`, `radii` and `start` must fit the inputs and cells; they do not")
