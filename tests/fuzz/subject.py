@@ -15,14 +15,8 @@ from typing import Any
 
 import numpy as np
 
-try:
-    from tether.programs import EnclosureError, trace
-    from tether.programs import enclose as enclose_checked
-except ImportError:  # the hand-written interval type that `programs` replaces: the same signatures
-    from tether.enclosure import EnclosureError  # type: ignore[assignment]
-    from tether.enclosure import enclose as enclose_checked  # type: ignore[assignment]
-
-    trace = None  # type: ignore[assignment]
+from tether.programs import EnclosureError, trace
+from tether.programs import enclose as enclose_checked
 
 __all__ = ["EnclosureError", "Tally", "enclose", "enclose_checked", "main", "reason_of"]
 
@@ -33,8 +27,6 @@ def enclose(function: Callable[..., Any], lower: np.ndarray, upper: np.ndarray, 
     Not `enclose_checked`, the public one, which first compares the program with M at points of the boxes: what that
     finds is wrong already, and a narrow feature would pass it.
     """
-    if trace is None:
-        return enclose_checked(function, lower, upper, states=states)
     program = trace(function, states=states, controls=lower.shape[1] - states)
     return enclose_checked(program, lower, upper, states=states)
 
