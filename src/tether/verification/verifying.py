@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import time
-import warnings
-from collections.abc import Generator
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 
 from tether.errors import CertificateError
 from tether.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
-from tether.verification.claim import Claim, read_claim
+from tether.verification.claim import ROUNDOFF, Claim, read_claim
 from tether.verification.draws import draw, refuted
 from tether.verification.evaluation import circular, values_at
 from tether.verification.written import check_certificate
 
-_WORTH_PROCESSES = 20.0
-"""Seconds of work left that are worth starting processes for."""
+_TRIED = 4096
+"""Points at which M is compared with the program that its code was read as."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +116,12 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         return "Nothing to verify: evidence `sampled` is an estimate, not a claim."
     if claim.evidence == "statistical":
         return _test(claim, trusted, seed, progress)
-    # Only now, so that nobody waits for ball arithmetic who does not need it.
+    # Only now, so that nobody waits for interval arithmetic who does not need it.
     from tether.verification.constants import constants_shortfall
-    from tether.verification.proofs import Task
 
     if claim.evidence == "proved":
-        with closing(_shortfalls(Task(claim, trusted.function), progress)) as reasons:
-            reason = next((reason for reason in reasons if reason is not None), None)
-        how = "in ball arithmetic on the trusted model's own code"
+        reason = _unproved(claim, trusted, progress)
+        how = "in interval arithmetic on the trusted model's own code"
     elif claim.evidence == "lipschitz":
         reason = constants_shortfall(claim, trusted)
         how = "from the constants given for the trusted model, if those hold"
@@ -155,45 +146,51 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
     )
 
 
-def _shortfalls(task: Any, progress: Report | None) -> Generator[str | None]:
-    """What cannot be shown of each cell; over all cores where that takes long."""
-    total, done, start = len(task.claim), 0, time.monotonic()
-    cells = iter(range(total))
-    for cell in cells:
-        yield task.shortfall(cell)
-        done += 1
+def _unproved(claim: Claim, trusted: TrustedModel, progress: Report | None) -> str | None:
+    """What cannot be shown of some cell, in words; None where all can be."""
+    from tether.verification.graph import UnboundedError
+    from tether.verification.proofs import shortfalls, target_program
+    from tether.verification.tracing import trace
+
+    schema = claim.schema
+    try:
+        program = trace(trusted.function, len(schema.states), len(schema.controls), len(schema.outputs))
+    except UnboundedError as error:
+        return f"the trusted model has {error}"
+    program = target_program(program, claim)
+    reason = check_program(claim, trusted, program)
+    if reason is not None:
+        return reason
+    done = 0
+    for count, reason in shortfalls(claim, program):
+        if reason is not None:
+            return reason
+        done += count
         if progress is not None:
-            progress(done, total)
-        spent = time.monotonic() - start
-        if spent > 1 and spent / done * (total - done) > _WORTH_PROCESSES and (os.cpu_count() or 1) > 1:
-            break
-    size = max(1, min(16, (total - done) // (4 * (os.cpu_count() or 1))))
-    batches = list(iter(lambda: list(islice(cells, size)), []))
-    for reasons in _in_processes(task, batches):
-        yield from reasons
-        done += len(reasons)
-        if progress is not None:
-            progress(done, total)
+            progress(done, len(claim))
+    return None
 
 
-def _in_processes(task: Any, batches: list[list[int]]) -> Generator[list[str | None]]:
-    """Batch by batch, in order; in this process where the trusted model cannot be sent to another."""
-    finished = 0
-    if len(batches) > 1:
-        try:
-            calls = (joblib.delayed(_check_batch)(task, batch) for batch in batches)
-            results: Any = joblib.Parallel(n_jobs=-1, return_as="generator")(calls)
-            with warnings.catch_warnings(), closing(results):
-                warnings.simplefilter("ignore")  # a cell that fails ends the search, which joblib remarks on
-                for reasons in results:
-                    finished += 1
-                    yield reasons
-        except Exception:
-            if finished == len(batches):
-                raise
-    for batch in batches[finished:]:
-        yield _check_batch(task, batch)
+def check_program(claim: Claim, trusted: TrustedModel, program: Any) -> str | None:
+    """Whether M itself, at memories and at points of their regions, does what its program says."""
+    from tether.verification.interpreter import enclose
 
-
-def _check_batch(task: Any, batch: list[int]) -> list[str | None]:
-    return [task.shortfall(cell) for cell in batch]
+    rng = np.random.Generator(np.random.PCG64DXSM(0x7ACE))
+    cell = rng.integers(0, len(claim), _TRIED)
+    reach = rng.uniform(-1, 1, (_TRIED, len(claim.schema.inputs))) * claim.cells("scale")
+    inputs = claim.centers[cell] + reach * claim.cells("radii")[cell, None]
+    inputs = np.minimum(np.maximum(inputs, claim.cells("box_lower")), claim.cells("box_upper"))
+    inputs = np.concatenate([claim.centers, inputs])
+    found, values = enclose(program, inputs, inputs, slopes=False), values_at(claim, trusted, inputs)
+    middle = (0.5 * found.lower + 0.5 * found.upper).T
+    width = (found.upper - found.lower).T
+    # M's own value lies in the range but for unwrapping an angle and subtracting a state from it.
+    slack = 64 * ROUNDOFF * (np.abs(values) + np.abs(middle) + claim.base + 4 * np.pi)
+    wrong = (circular(claim, values - middle) > width + slack) & np.isfinite(width)
+    if not wrong.any():
+        return None
+    row, output = np.argwhere(wrong)[0]
+    return (
+        f"output '{claim.schema.outputs[output]}': the trusted model gives {values[row, output]!r} at "
+        f"{inputs[row].tolist()}, and its code as read here {middle[row, output]!r}"
+    )

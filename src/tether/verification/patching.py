@@ -1,0 +1,226 @@
+"""Names of NumPy and math that make arrays or take scalars, replaced while M is traced.
+
+``np.zeros`` and its like would make plain float64 arrays, into which no term can be put; ``math.sin`` takes
+plain numbers only. They are exchanged in the modules themselves and in the globals of the user's functions, for
+the thread that traces, and put back whatever happens.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tether.verification.arrays import CURRENT, TermArray, checked, is_float64, make_array, plain, wrapped
+from tether.verification.graph import ASARRAY, Graph, Term
+from tether.verification.operations import apply, length, total
+
+_LOCK = threading.RLock()
+_FOREIGN = {"numpy", "math", "scipy", "torch", "flint", "tether", "joblib", "builtins", "pytest", "_pytest"}
+_MATH = {
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
+    "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh", "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log1p": "log1p", "log2": "log2",
+    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil",
+    "trunc": "trunc", "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
+    "degrees": "rad2deg",
+}  # fmt: skip
+
+
+def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
+    """Replacements of NumPy's functions that make arrays, by name."""
+
+    def filled(entry: Callable[[], Any], original: Any) -> Callable[..., Any]:
+        def make(shape: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+            if not is_float64(dtype):
+                return original(shape, dtype, *args, **options)
+            result = np.ndarray(shape, dtype=object)
+            result[...] = entry()
+            return wrapped(graph, result)
+
+        return make
+
+    def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+        if not is_float64(dtype) or (dtype is None and ASARRAY(fill_value).dtype.kind not in "fO"):
+            return _FULL(shape, fill_value, dtype, *args, **options)
+        result = np.ndarray(shape, dtype=object)
+        result[...] = plain(graph, checked(graph, fill_value))
+        return wrapped(graph, result)
+
+    def eye(*args: Any, **options: Any) -> Any:
+        made = _EYE(*args, **options)
+        return wrapped(graph, made.astype(object)) if made.dtype == np.float64 else made
+
+    def identity(n: int, dtype: Any = None) -> Any:
+        return eye(n, dtype=dtype or float)
+
+    return {
+        "zeros": filled(lambda: 0.0, np.zeros),
+        "ones": filled(lambda: 1.0, np.ones),
+        "empty": filled(lambda: Term(graph, graph.add("unset")), np.empty),
+        "full": full,
+        "eye": eye,
+        "identity": identity,
+    }
+
+
+def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
+    """Replacements of ``np.array`` and its relatives."""
+
+    def converter(original: Any, copies: bool) -> Callable[..., Any]:
+        def convert(value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+            copy = copies and options.pop("copy", True) is not False
+            depth, _ = options.pop("ndmin", 0), options.pop("order", None)
+            _ = options.pop("subok", None)
+            if args or options:
+                return original(value, dtype, *args, **options)
+            if not is_float64(dtype):
+                if has_terms(value) and np.dtype(dtype).kind != "b":
+                    graph.refuse(f"a conversion to {np.dtype(dtype)}")
+                return original(value, dtype)
+            if dtype is not None and not has_terms(value):
+                value = original(value, np.float64)
+            made = make_array(graph, value)
+            made = made.copy() if copy and made is value else made
+            while np.ndim(made) < depth:
+                made = made[None]
+            return made
+
+        return convert
+
+    names = {"array": True, "asarray": False, "asanyarray": False, "ascontiguousarray": False}
+    return {name: converter(getattr(np, name), copies) for name, copies in names.items()}
+
+
+_FULL, _EYE = np.full, np.eye
+
+
+def has_terms(value: Any) -> bool:
+    """Whether an argument holds a term or an array that may."""
+    if isinstance(value, list | tuple):
+        return any(map(has_terms, value))
+    return type(value) is Term or isinstance(value, TermArray)
+
+
+def _scalars(graph: Graph) -> dict[str, Callable[..., Any]]:
+    """Replacements of math's functions, by name."""
+
+    def replaced(original: Any, name: str) -> Callable[..., Any]:
+        def function(*values: Any) -> Any:
+            values = tuple(_alone(value) for value in values)
+            return apply(name, *values) if any(type(v) is Term for v in values) else original(*values)
+
+        return function
+
+    def hypot(*values: Any) -> Any:
+        values = tuple(_alone(value) for value in values)
+        return length(graph, list(values)) if has_terms(values) else _HYPOT(*values)
+
+    def log(value: Any, base: Any = math.e) -> Any:
+        value, base = _alone(value), _alone(base)
+        if not has_terms((value, base)):
+            return _LOG(value, base) if base != math.e else _LOG(value)
+        top = apply("log", value) if type(value) is Term else _LOG(value)
+        if base is math.e:
+            return top
+        return apply("divide", top, apply("log", base) if type(base) is Term else _LOG(base))
+
+    def fsum(values: Any) -> Any:
+        values = [_alone(value) for value in values]
+        return total(graph, values) if has_terms(values) else _FSUM(values)
+
+    known = {name: replaced(getattr(math, name), to) for name, to in _MATH.items() if hasattr(math, name)}
+    return known | {"hypot": hypot, "log": log, "fsum": fsum}
+
+
+_HYPOT, _LOG, _FSUM = math.hypot, math.log, math.fsum
+
+
+def _alone(value: Any) -> Any:
+    return value[()] if isinstance(value, TermArray) and value.ndim == 0 else value
+
+
+@contextmanager
+def patched(graph: Graph, function: Any) -> Iterator[None]:
+    """NumPy and math as M sees them while it is traced."""
+    with _LOCK:
+        exchanged = [(np, _makers(graph) | _converters(graph)), (math, _scalars(graph))]
+        by_original = {}
+        places: list[tuple[dict[str, Any], str, Any, Any]] = []
+        for module, names in exchanged:
+            for name, new in names.items():
+                old = getattr(module, name)
+                by_original[id(old)] = (old, _for_this_thread(old, new))
+                places.append((vars(module), name, *by_original[id(old)]))
+        for space in _namespaces(function):
+            for name, value in list(space.items()):
+                if id(value) in by_original:
+                    places.append((space, name, *by_original[id(value)]))
+        CURRENT.append(graph)
+        try:
+            for space, name, _, new in places:
+                space[name] = new
+            yield
+        finally:
+            CURRENT.pop()
+            for space, name, old, _ in places:
+                space[name] = old
+
+
+def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
+    mine = threading.get_ident()
+
+    def either(*args: Any, **options: Any) -> Any:
+        return (new if threading.get_ident() == mine else old)(*args, **options)
+
+    return either
+
+
+def _namespaces(function: Any) -> list[dict[str, Any]]:
+    """Globals of the user's functions and modules that M may reach."""
+    found: dict[int, dict[str, Any]] = {}
+    waiting, seen = [function], set()
+    while waiting and len(seen) < 10_000:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, MethodType):
+            waiting += [item.__func__, item.__self__]
+        elif isinstance(item, FunctionType):
+            cells = (cell.cell_contents for cell in item.__closure__ or () if _is_set(cell))
+            waiting += [*cells, *(item.__defaults__ or ())]
+            _visit(item.__globals__, found, waiting)
+        elif isinstance(item, ModuleType):
+            _visit(vars(item), found, waiting)
+        elif isinstance(item, type):
+            if item.__module__.partition(".")[0] not in _FOREIGN:
+                waiting += list(vars(item).values())
+        elif hasattr(item, "func") and callable(item):  # functools.partial
+            waiting.append(item.func)
+        elif not isinstance(item, CodeType | str | bytes | int | float | np.ndarray):
+            waiting.append(type(item))
+            waiting += [v for v in getattr(item, "__dict__", {}).values() if callable(v)]
+    return list(found.values())
+
+
+def _visit(space: dict[str, Any], found: dict[int, dict[str, Any]], waiting: list[Any]) -> None:
+    if id(space) in found or str(space.get("__name__", "")).partition(".")[0] in _FOREIGN - {"tether"}:
+        return
+    if str(space.get("__name__", "")).startswith(__package__ or "tether.verification"):
+        return
+    found[id(space)] = space
+    kinds = (FunctionType, MethodType, ModuleType, type)
+    waiting += [value for value in list(space.values()) if isinstance(value, kinds)]
+
+
+def _is_set(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
