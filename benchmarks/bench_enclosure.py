@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tether.enclosure import enclose, enclose_range
+from tether.programs import enclose, enclose_range
 
 STEP, MASS, GRAVITY, ARM = 0.02, 0.75, 9.81, 0.12
 INERTIA = np.array([2.5e-3, 2.1e-3, 4.3e-3])

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
-from tether.enclosure import enclose, enclose_range
+from tether.programs import Program, enclose, enclose_range, program_of
 from tether.progress import Reporter, silent
-from tether.trusted import Function, TrustedModel
+from tether.trusted import TrustedModel
 
 Evidence = Literal["sampled", "statistical", "lipschitz", "proved"]
 
@@ -175,13 +175,13 @@ def proved_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Ta
 
     Both are sound, so their intersection is.
     """
-    function = target_function(trusted, schema, target)
     centers, reach = cells.centers, cells.outer_radii[:, None] * cells.scale * (1 + 1e-12)
     lower = np.minimum(np.maximum(centers - reach - 1e-12 * np.abs(centers), cells.box_lower), centers)
     upper = np.maximum(np.minimum(centers + reach + 1e-12 * np.abs(centers), cells.box_upper), centers)
     dx = len(schema.states)
-    over_box = enclose(function, lower, upper, states=dx)
-    point = enclose_range(function, centers, centers, states=dx)
+    program = target_program(trusted, schema, target, lower, upper)
+    over_box = enclose(program, lower, upper, states=dx)
+    point = enclose_range(program, centers, centers, states=dx)
     largest = np.maximum(np.abs(over_box.jacobian_lower), np.abs(over_box.jacobian_upper))
     change = cells.outer_radii[:, None] * length(largest * cells.scale) * (1 + 1e-12)
     low = np.maximum(over_box.lower, np.nextafter(point.lower - change, -np.inf))
@@ -192,17 +192,20 @@ def proved_range(cells: Cells, trusted: TrustedModel, schema: Schema, target: Ta
         2 * np.pi * np.round((seen - 0.5 * (point.lower + point.upper)) / (2 * np.pi)) * schema.output_angles
     )
     margin = rounding_margin(np.maximum(np.abs(low), np.abs(high)) + np.abs(turns), np.zeros(1))
+    margin = margin + over_box.rounding
     return Range(low + turns - margin, high + turns + margin)
 
 
-def target_function(trusted: TrustedModel, schema: Schema, target: Target) -> Function:
-    """M's target as a function that enclosures can pass through."""
+def target_program(
+    trusted: TrustedModel, schema: Schema, target: Target, lower: Array, upper: Array
+) -> Program:
+    """M's target as a program, checked against M at points of the boxes (K, D)."""
 
     def function(states, controls):
         outputs = trusted.function(states, controls)
         return outputs - states[:, schema.advanced] if target == "increment" else outputs
 
-    return function
+    return program_of(function, lower, upper, len(schema.states))
 
 
 def reach_per_radius(constants: Array, scale: Array) -> Array:

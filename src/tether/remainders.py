@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
-from tether.enclosure import Enclosure, enclose
-from tether.ranges import Evidence, SamplingConfig, fitted_slopes, length, target_function
+from tether.programs import Enclosure, enclose
+from tether.ranges import Evidence, SamplingConfig, fitted_slopes, length, target_program
 from tether.trusted import TrustedModel
 
 _SHELLS = np.arange(1, 9) / 8
@@ -107,29 +107,32 @@ def _expand_proved(cells: Cells, trusted: TrustedModel, schema: Schema, target: 
     width the integral is at most the mean of the k bounds. Each is the 2-norm of the deviation, by
     Cauchy-Schwarz on the ball.
     """
-    function = target_function(trusted, schema, target)
     dx, centers = len(schema.states), cells.centers
-    point = enclose(function, centers, centers, states=dx)
+    program = target_program(trusted, schema, target, *_boxes(cells, cells.outer_radii))
+    point = enclose(program, centers, centers, states=dx)
     center = trusted.target(centers, schema, target)
     jacobian = 0.5 * (point.jacobian_lower + point.jacobian_upper)
     radii = cells.outer_radii[:, None] * _SHELLS
-    deviations = [
-        _largest_slope(_enclose_balls(function, cells, column, dx), jacobian, cells.scale)
-        for column in radii.T
+    enclosed = [
+        enclose(program, *_boxes(cells, rim), states=dx, rounding=k == len(_SHELLS) - 1)
+        for k, rim in enumerate(radii.T)
     ]
+    deviations = [_largest_slope(part, jacobian, cells.scale) for part in enclosed]
     shells = np.arange(1, len(_SHELLS) + 1)[:, None]
     slopes = np.cumsum(np.stack(deviations, axis=1), axis=1) / shells * (1 + 16 * _EPS)
-    return Expansion(center, jacobian, Remainder(radii, slopes, _gap(center, point, schema)))
+    # M's own float64 evaluation errs by no more than was found over the largest box.
+    offset = _gap(center, point, schema) + enclosed[-1].rounding * (1 + 4 * _EPS)
+    return Expansion(center, jacobian, Remainder(radii, slopes, offset))
 
 
-def _enclose_balls(function, cells: Cells, radii: Array, dx: int) -> Enclosure:
-    """Enclosure over the box around each ball, cut to the domain."""
+def _boxes(cells: Cells, radii: Array) -> tuple[Array, Array]:
+    """The box around each ball, cut to the domain."""
     reach = radii[:, None] * cells.scale * (1 + 4 * _EPS)
     centers = cells.centers
     slack = 4 * _EPS * np.abs(centers)
     lower = np.minimum(np.maximum(centers - reach - slack, cells.box_lower), centers)
     upper = np.maximum(np.minimum(centers + reach + slack, cells.box_upper), centers)
-    return enclose(function, lower, upper, states=dx)
+    return lower, upper
 
 
 def _largest_slope(enclosed: Enclosure, jacobian: Array, scale: Array) -> Array:

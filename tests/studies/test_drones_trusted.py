@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tether.enclosure import enclose
+from tether.programs import enclose
 from tether.pipeline import FitConfig, build_tether, prepare
 from tether.studies.drones import crazyflie
 from tether.studies.drones.attitude import quaternion_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from tether.enclosure import enclose
+from tether.programs import enclose
 from tether.studies.pancreas.armax import fit_armax, solve_nonpositive
 from tether.studies.pancreas.data import insulin_columns, read_paper_traces, simulate_data
 from tether.trusted import TrustedModel, check_trusted

@@ -5,7 +5,7 @@ import pytest
 
 from tether.adapters import carla
 from tether.data import Transitions, wrap_angle
-from tether.enclosure import enclose
+from tether.programs import enclose
 from tether.pipeline import TETHERED, FitConfig, build_tether, measure, prepare, train_method
 from tether.rollout import rollout
 from tether.studies.vehicle.data import (

@@ -1,4 +1,4 @@
-"""What intervals accept, what they give, and what they refuse."""
+"""What programs are traced from, what they give over boxes, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tether.enclosure import Decision, EnclosureError, Interval, enclose, enclose_range
+from tether.programs import EnclosureError, enclose, enclose_range, trace
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0], [2.0, 0.25, -1.0]])
 
@@ -76,7 +76,7 @@ MODELS = {
     "none index": lambda x, u: x[:, 0, None] * x,
     "ellipsis": lambda x, u: x[..., ::-1],
     "integer arrays": lambda x, u: x[:, [2, 0, 0]],
-    "two integer arrays": lambda x, u: x[np.arange(len(x)), np.arange(len(x)) % 3][:, None],
+    "two integer arrays": lambda x, u: x[np.arange(len(x)), np.full(len(x), 2)][:, None],
     "separated integer arrays": lambda x, u: x.reshape(len(x), 1, 3)[:, :, [0, 1]][:, 0],
     "mask": lambda x, u: x[:, np.array([True, False, True])],
     "reshape": lambda x, u: x.reshape(len(x), 3, 1).reshape((-1, 3)),
@@ -163,20 +163,30 @@ def test_range_is_the_same_with_and_without_derivatives(name):
     np.testing.assert_array_equal(one.upper, two.upper)
 
 
-def test_ranges_of_simple_functions_are_tight():
-    x = Interval([-1.0, 0.5, 3.0], [2.0, 1.0, 3.5])
-    for result, lower, upper in [
-        (x**2, [0, 0.25, 9], [4, 1, 12.25]),
-        (x * x, [0, 0.25, 9], [4, 1, 12.25]),
-        (x - x, [0, 0, 0], [0, 0, 0]),
-        (np.abs(x), [0, 0.5, 3], [2, 1, 3.5]),
-        (np.sin(x), [-math.sin(1), math.sin(0.5), math.sin(3.5)], [1, math.sin(1), math.sin(3)]),
-        (np.cos(x), [math.cos(2), math.cos(1), -1], [1, math.cos(0.5), math.cos(3.5)]),
-        (np.hypot(x, 0.0), [0, 0.5, 3], [2, 1, 3.5]),
-        (np.clip(x, 0, 1), [0, 0.5, 1], [1, 1, 1]),
-    ]:
-        np.testing.assert_allclose(result.lower, lower, rtol=1e-14, atol=1e-15)
-        np.testing.assert_allclose(result.upper, upper, rtol=1e-14, atol=1e-15)
+def over(function, lower, upper):
+    """Range of a function of one number over intervals."""
+    box = enclose_range(lambda x, u: function(x), np.reshape(lower, (-1, 1)), np.reshape(upper, (-1, 1)), states=1)
+    return box.lower[:, 0], box.upper[:, 0]
+
+
+SIMPLE = {
+    "power": (lambda x: x**2, [0, 0.25, 9], [4, 1, 12.25]),
+    "product": (lambda x: x * x, [0, 0.25, 9], [4, 1, 12.25]),
+    "difference": (lambda x: x - x, [0, 0, 0], [0, 0, 0]),
+    "absolute": (np.abs, [0, 0.5, 3], [2, 1, 3.5]),
+    "sine": (np.sin, [-math.sin(1), math.sin(0.5), math.sin(3.5)], [1, math.sin(1), math.sin(3)]),
+    "cosine": (np.cos, [math.cos(2), math.cos(1), -1], [1, math.cos(0.5), math.cos(3.5)]),
+    "hypot": (lambda x: np.hypot(x, 0.0), [0, 0.5, 3], [2, 1, 3.5]),
+    "clip": (lambda x: np.clip(x, 0, 1), [0, 0.5, 1], [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_ranges_of_simple_functions_are_tight(name):
+    function, lower, upper = SIMPLE[name]
+    least, greatest = over(function, [-1.0, 0.5, 3.0], [2.0, 1.0, 3.5])
+    np.testing.assert_allclose(least, lower, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(greatest, upper, rtol=1e-14, atol=1e-15)
 
 
 def test_kinks_give_the_hull_of_the_generalized_derivative():
@@ -224,63 +234,84 @@ def test_splits_tighten_and_converge():
 
 
 def test_splits_leave_affine_models_alone():
-    calls = []
-
-    def model(x, u):
-        calls.append(len(x))
-        return x + u
-
-    enclose(model, [[0.0, 0.0]] * 3, [[1.0, 1.0]] * 3, states=1, splits=3)
-    assert calls == [3]
+    boxes = [[0.0, 0.0]] * 3, [[1.0, 1.0]] * 3
+    one, two = (enclose(lambda x, u: x + u, *boxes, states=1, splits=splits) for splits in (0, 3))
+    assert (one.lower == two.lower).all() and (one.jacobian_upper == two.jacobian_upper).all()
 
 
 def test_sine_far_out_is_the_whole_range():
-    x = Interval([1e5 + 1, -1e300], [1e5 + 1, 1e300])
-    np.testing.assert_array_equal(np.sin(x).lower, [-1, -1])
-    np.testing.assert_array_equal(np.cos(x).upper, [1, 1])
+    assert over(np.sin, [1e5 + 1, -1e300], [1e5 + 1, 1e300])[0].tolist() == [-1, -1]
+    assert over(np.cos, [1e5 + 1, -1e300], [1e5 + 1, 1e300])[1].tolist() == [1, 1]
 
 
-def test_overflow_gives_infinite_bounds_and_never_nan():
-    huge = np.exp(Interval([700.0], [800.0]))
-    assert huge.upper[0] == np.inf and np.isfinite(huge.lower[0])
-    for result in (
-        huge * 0.0,
-        huge * huge,
-        huge - huge * 2,
-        huge / huge.copy(),
-        huge.reshape(1, 1) @ [[0.0]],
-        np.sum(huge * [1.0, -1.0]),
-    ):
-        assert not np.isnan(result.lower).any() and not np.isnan(result.upper).any()
-    assert (huge * 0.0).upper[0] == 0.0
+HUGE = {
+    "times nothing": lambda huge: huge * 0.0,
+    "square": lambda huge: huge * huge,
+    "difference": lambda huge: huge - huge * 2,
+    "quotient": lambda huge: huge / (1.0 * huge + 1.0),
+    "matrix": lambda huge: huge @ [[0.0]],
+    "sum": lambda huge: np.sum(huge * [1.0, -1.0, 3.0], axis=1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_overflow_gives_infinite_bounds_and_never_nan(name):
+    least, greatest = over(lambda x: HUGE[name](np.exp(x)), [700.0], [800.0])
+    assert not np.isnan(least[0]) and not np.isnan(greatest[0])
+
+
+def test_overflow_in_the_derivative_is_infinite_where_it_is():
+    least, greatest = over(np.exp, [700.0], [800.0])
+    assert greatest[0] == np.inf and np.isfinite(least[0])
+    assert over(lambda x: np.exp(x) * 0.0, [700.0], [800.0])[1][0] == 0.0
     box = enclose(lambda x, u: np.exp(x) * u, [[700.0, 0.0]], [[800.0, 0.0]], states=1)
     assert box.upper[0, 0] == 0.0 and box.jacobian_upper[0, 0, 1] == np.inf
-
-
-def test_uncertain_parameters_may_be_intervals():
-    mass = Interval(0.9, 1.1)
-    box = enclose(lambda x, u: x + u / mass, [[0.0, 1.0]], [[0.0, 1.0]], states=1)
-    np.testing.assert_allclose([box.lower[0, 0], box.upper[0, 0]], [1 / 1.1, 1 / 0.9])
-    np.testing.assert_allclose(box.jacobian_lower[0, 0], [1, 1 / 1.1])
 
 
 # Conditions -------------------------------------------------------------------------------------------
 
 
-def test_comparisons_have_three_values():
-    x = Interval([-1.0, 1.0, -3.0, 0.0], [1.0, 2.0, -2.0, 0.0])
-    positive = x > 0
-    assert isinstance(positive, Decision)
-    np.testing.assert_array_equal(positive.true, [False, True, False, False])
-    np.testing.assert_array_equal(positive.false, [False, False, True, True])
-    np.testing.assert_array_equal((x == 0).true, [False, False, False, True])
-    np.testing.assert_array_equal((x != 0).true, [False, True, True, False])
-    np.testing.assert_array_equal((x >= 0).true, [False, True, False, True])
-    np.testing.assert_array_equal(
-        ((x > 0) | np.array([True, False, False, False])).true, [True, True, False, False]
-    )
-    assert bool((x[1:] > -5).all()) and not bool(np.any(x > 10))
-    assert bool(x[1] > 0)
+def branching(x, u):
+    """As engineers write it: one row after the other."""
+    out = np.zeros((len(x), 2))
+    for k, (row, control) in enumerate(zip(x, u, strict=True)):
+        if row[0] > 1.0 and control[0] < 5:
+            out[k] = [row[0] ** 2, row[1]]
+        elif row[0] < 0:
+            raise ValueError("never negative")
+        else:
+            out[k, 0] = math.sin(row[1])
+    return out
+
+
+def test_branches_are_followed_both_ways_and_joined_by_their_condition():
+    lower, upper = np.array([[1.5, 0.2, 1.0], [0.5, 0.2, 1.0]]), np.array([[1.6, 0.3, 1.0], [0.6, 0.3, 1.0]])
+    box = enclose(branching, lower, upper, states=2)
+    np.testing.assert_allclose(box.lower, [[2.25, 0.2], [math.sin(0.2), 0.0]])
+    np.testing.assert_allclose(box.jacobian_upper[:, 0, 0], [3.2, 0.0])
+    with pytest.raises(EnclosureError, match=r"`where` needs a condition.*undecided at row 0 \(test_programs.py"):
+        enclose(branching, [[0.9, 0.2, 1.0]], [[1.1, 0.3, 1.0]], states=2)
+    with pytest.raises(EnclosureError, match="`function` must not raise; it does on a branch"):
+        enclose(branching, [[-1.0, 0.2, 1.0]], [[-0.5, 0.3, 1.0]], states=2)
+
+
+def test_a_branch_that_is_not_taken_may_be_undefined():
+    box = enclose(lambda x, u: np.where(x > 0, np.sqrt(x), 1 / (x - 1)), [[1.0], [-2.0]], [[4.0], [-1.0]], states=1)
+    np.testing.assert_allclose(box.lower[:, 0], [1.0, -0.5])
+    np.testing.assert_allclose(box.upper[:, 0], [2.0, -1 / 3])
+
+
+def test_equal_programs_have_equal_digests():
+    one = trace(lambda x, u: np.stack([x[:, 0] + u[:, 0], x[:, 1]], axis=1), states=2, controls=1)
+
+    def loop(x, u):
+        out = np.empty((len(x), 2))
+        for k in range(len(x)):
+            out[k, 0], out[k, 1] = x[k, 0] + u[k, 0], x[k, 1]
+        return out
+
+    assert trace(loop, states=2, controls=1).digest == one.digest
+    assert trace(lambda x, u: x + u, states=2, controls=1).digest != one.digest
 
 
 # Refusals ---------------------------------------------------------------------------------------------
@@ -291,6 +322,13 @@ def boxes_of(lower, upper, rows=4):
     low, high = np.ones((rows, 1)), np.full((rows, 1), 2.0)
     low[2], high[2] = lower, upper
     return low, high
+
+
+def masked(x):
+    out = 2 * x
+    chosen = x[:, 0] > 0
+    out[chosen] = np.sqrt(x[chosen])
+    return out
 
 
 DOMAIN = {
@@ -311,7 +349,7 @@ DOMAIN = {
     "sign": (lambda x, u: np.sign(x), -1, 1, "`sign` must be constant over each box.*row 2"),
     "mod": (lambda x, u: x % 3, 2, 4, "`mod` must stay within one period.*row 2.*unwrapped"),
     "where": (lambda x, u: np.where(x > 0, x, 0), -1, 1, "`where` needs a condition.*undecided at row 2.*np.maximum"),
-    "mask": (lambda x, u: x[x[:, 0] > 0], -1, 1, "`indexing` needs a condition.*undecided at row 2"),
+    "mask": (lambda x, u: masked(x), -1, 1, "`where` needs a condition.*undecided at row 2"),
     "condition": (lambda x, u: x * (x > 0), -1, 1, "`multiply` needs a condition.*undecided at row 2"),
 }  # fmt: skip
 
@@ -323,70 +361,75 @@ def test_domain_violations_name_operation_and_row(name):
         enclose(model, *boxes_of(lower, upper), states=1)
 
 
-def fill_floats(x, u):
-    out = np.zeros(x.shape)
-    out[:, 0] = x[:, 0]
-    return out
-
-
-def add_to_floats(x, u):
-    out = np.zeros(x.shape)
-    out += x
-    return out
-
-
 def forget_an_output(x, u):
     out = np.empty_like(x)
     out[:, 0] = x[:, 1]
     return out
 
 
-def reshape_then_change(x, u):
-    y = x.copy()
-    flat = y.reshape(-1)
-    y[:, 0] = 0.0
-    return (flat + 1).reshape(-1, 2)
+BUFFER = np.zeros((2, 2))
+
+
+def fill_a_buffer(x, u):
+    BUFFER[:, 0] = x[:, 0]
+    return BUFFER
+
+
+def add_to_a_buffer(x, u):
+    out = BUFFER
+    out += x
+    return out
+
+
+def swallow(x, u):
+    try:
+        return float(x[0, 0]) * x
+    except TypeError:
+        return x
+
+
+def write_to_arguments(x, u):
+    x[:, 0] = 0.0
+    return x
 
 
 UNSUPPORTED = {
-    "einsum": (lambda x, u: np.einsum("ij->i", x), "`einsum` cannot be bounded.*`@`"),
     "copysign": (lambda x, u: np.copysign(x, -1.0), "`copysign` cannot be bounded.*np.abs"),
     "heaviside": (lambda x, u: np.heaviside(x, 0.5), "`heaviside` cannot be bounded.*np.where"),
-    "round": (lambda x, u: np.round(x), "`round` cannot be bounded.*not continuous"),
-    "round method": (lambda x, u: x.round(), "`round` cannot be bounded"),
+    "round": (lambda x, u: np.round(x), "`round` must be constant over each box"),
+    "decimals": (lambda x, u: x.round(1), "`round` is bounded for whole numbers only"),
     "interp": (lambda x, u: np.interp(x, [0, 1], [0, 1]), "`interp` cannot be bounded.*np.clip"),
     "inverse": (lambda x, u: np.linalg.inv(x[:, :, None]), "`linalg.inv` cannot be bounded"),
-    "cumsum": (lambda x, u: np.cumsum(x, axis=1), "`cumsum` cannot be bounded"),
     "std": (lambda x, u: x.std(axis=1), "`std` cannot be bounded"),
-    "argmax": (lambda x, u: x.argmax(axis=1), "`argmax` cannot be bounded"),
-    "accumulate": (lambda x, u: np.add.accumulate(x), "`add.accumulate` cannot be bounded"),
-    "isnan": (lambda x, u: np.isnan(x), "`isnan` cannot be bounded"),
-    "asarray": (lambda x, u: np.asarray(x), "`asarray` would drop the interval.*np.stack"),
-    "array of": (lambda x, u: np.array([x[:, 0], x[:, 1]]), "`asarray` would drop the interval.*np.stack"),
-    "astype": (lambda x, u: x.astype(float), "`astype` would drop the interval.*float64 already"),
-    "float": (lambda x, u: float(x[0, 0]), "`float` would drop the interval.*NumPy's functions in place of math's"),
-    "math": (lambda x, u: math.sin(x[0, 0]), "`float` would drop the interval"),
-    "assign to floats": (fill_floats, "`asarray` would drop the interval.*zeros_like"),
-    "add to floats": (add_to_floats, "`add` cannot write intervals into an array of floats.*zeros_like"),
-    "if": (lambda x, u: x if x[:, 0] > 0 else -x, "`if` needs a single condition; got an array of shape \\(4,\\)"),
-    "if undecided": (lambda x, u: x if x[0, 0] > 1.5 else -x, "`if` needs a condition that is the same"),
-    "bool": (lambda x, u: x if x else -x, "`if` cannot branch on an interval"),
-    "condition as array": (lambda x, u: np.asarray(x > 0), "`asarray` cannot turn a three-valued condition"),
+    "argmax": (lambda x, u: np.stack([row[[row.argmax(), 0]] for row in x]), "`where` needs a condition"),
+    "isnan": (lambda x, u: np.isnan(x) * x, "`isnan` cannot be bounded"),
+    "astype": (lambda x, u: x.astype(np.float32), "`astype` must be to float64"),
+    "float": (lambda x, u: float(x[0, 0]) * x, "`float` would drop what a number depends on"),
+    "integer": (lambda x, u: x[:, int(x[0, 0])], "`float` would drop what a number depends on"),
+    "a buffer": (fill_a_buffer, "`float` would drop what a number depends on.*np.zeros"),
+    "add to a buffer": (add_to_a_buffer, "`add` cannot write into an array of floats.*np.zeros"),
     "index": (lambda x, u: x[:, x[:, 0]], "`indexing` must be by constants"),
     "norm order": (lambda x, u: np.linalg.norm(x, ord=1, axis=1), "`linalg.norm` is bounded as the Euclidean norm"),
-    "norm of a matrix": (lambda x, u: np.linalg.norm(x), "`linalg.norm` is bounded as the Euclidean norm"),
-    "exponents": (lambda x, u: x ** np.array([1.0, 2.0]), "`power` must be given one exponent"),
     "nan": (lambda x, u: x * np.nan, "`multiply` must be given finite constants"),
     "infinity": (lambda x, u: x + np.inf, "`add` must be given finite constants"),
-    "complex": (lambda x, u: x * 1j, "`multiply` must be given real numbers"),
+    "complex": (lambda x, u: x * 1j, "must be .* of at most float64's precision; got complex"),
+    "long double": (lambda x, u: x * np.longdouble("0.1"), "of at most float64's precision; got"),
+    "long doubles": (lambda x, u: x * np.array(["0.1", "1"], dtype=np.longdouble), "float64's precision; got"),
     "large integer": (lambda x, u: x + (2**60 + 1), "`add` must be given integers that float64 holds"),
-    "cross of two": (lambda x, u: np.cross(x, x + 1), "`cross` is bounded for vectors of three"),
-    "dtype": (lambda x, u: np.zeros_like(x, dtype=int), "`zeros_like` makes float64 arrays only"),
-    "option": (lambda x, u: np.sum(x, axis=1, dtype=float), "`sum` was given an argument.*dtype"),
+    "two conditions": (lambda x, u: x * ((x > 0) + (x > 1)), "`add` of two conditions is another thing"),
+    "bits": (lambda x, u: np.where((x > 0) & 2, x, 0), "`bitwise operation` must be given conditions on both sides"),
+    "dtype": (lambda x, u: np.zeros_like(x, dtype=int) + x, "`zeros_like` makes float64 arrays only"),
+    "dtype of a ufunc": (lambda x, u: np.add(x, 1, dtype=np.float32), "`add` makes float64 only"),
     "where option": (lambda x, u: np.add(x, 1, where=np.array([True, False])), "`add` does not take `where`"),
+    "initial": (lambda x, u: np.sum(x, axis=1, initial=2.0)[:, None], "does not take initial"),
     "unassigned": (forget_an_output, "`function` must assign every output; output 1 of row 0"),
-    "stale reshape": (reshape_then_change, "`reshape` was taken of an array that was changed since"),
-    "list": (lambda x, u: [x[:, 0], x[:, 1]], "`function` must return an array \\(K, P\\); got list"),
+    "columns": (lambda x, u: [x[:, 0], x[:, 1]], "`function` must treat rows independently"),
+    "mixed rows": (lambda x, u: x - x.mean(axis=0), "`function` must treat rows independently"),
+    "one row": (lambda x, u: x + np.arange(len(x))[:, None], "`function` must treat all rows alike"),
+    "swallowed": (swallow, "`float` would drop what a number depends on"),
+    "arguments": (write_to_arguments, "`function` must not change its arguments"),
+    "exception": (lambda x, u: x.nothing, "`function` must not raise when called on symbols; got AttributeError.*test_programs"),
+    "number of rows": (lambda x, u: x * len(x), "`function` must give what its operations say"),
 }  # fmt: skip
 
 
@@ -400,13 +443,13 @@ def test_what_cannot_be_bounded_is_refused_by_name(name):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Interval([1.0], [0.0]), "`lower` must be <= `upper`; got 1.0 > 0.0"),
-        (lambda: Interval([1.0], [np.inf]), "must be finite"),
-        (lambda: Interval([1.0], [1.0, 2.0]), "must have one shape; got \\(1,\\) and \\(2,\\)"),
+        (lambda: enclose(lambda x, u: x, [[1.0]], [[0.0]], states=1), "`lower` must be <= `upper`; got 1.0 > 0.0"),
+        (lambda: enclose(lambda x, u: x, [[1.0]], [[np.inf]], states=1), "must be finite"),
+        (lambda: enclose(lambda x, u: x, [[1.0]], [[1.0, 2.0]], states=1), "must have one shape; got \\(1, 1\\) and \\(1, 2\\)"),
         (lambda: enclose(lambda x, u: x, [1.0], [2.0], states=1), "`lower` must have shape \\(K, D\\); got \\(1,\\)"),
         (lambda: enclose(lambda x, u: x, [[1.0]], [[2.0]], states=2), "`states` must lie between 0 and 1 inputs; got 2"),
-        (lambda: enclose(lambda x, u: x[:, 0], [[1.0]], [[2.0]], states=1), "must return shape \\(1, P\\); got \\(1,\\)"),
-        (lambda: enclose(lambda x, u: x @ np.ones((3, 1)), [[1.0]], [[2.0]], states=1), "`matmul` must be given matching"),
+        (lambda: enclose(lambda x, u: x[:, 0], [[1.0]], [[2.0]], states=1), "must return shape \\(2, P\\); got \\(2,\\)"),
+        (lambda: enclose(lambda x, u: x @ np.ones((3, 1)), [[1.0]], [[2.0]], states=1), "matmul: Input operand 1 has a mismatch"),
         (lambda: enclose(lambda x, u: x, [[1.0]], [[2.0]], states=1, splits=-1), "`splits` must be 0 or more; got -1"),
     ],
 )  # fmt: skip

@@ -1,0 +1,92 @@
+"""The straight-line program that M is traced into, while it grows: numbered nodes, each written once.
+
+A node is an operation on earlier nodes. Equal nodes are one node, so that ``x * x`` is known for a square.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tether.programs.refusal import users_line
+
+# Codes of operations; kernels know them as constants.
+(
+    INPUT, CONSTANT, UNDEFINED,
+    ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, ABSOLUTE, SQUARE, RECIPROCAL, SQRT, CBRT,
+    EXP, EXPM1, EXP2, LOG, LOG1P, LOG2, LOG10,
+    SIN, COS, TAN, ARCSIN, ARCCOS, ARCTAN, SINH, COSH, TANH, ARCSINH, ARCCOSH, ARCTANH,
+    SIGN, FLOOR, CEIL, TRUNC, RINT, DEG2RAD, RAD2DEG,
+    INTEGER_POWER, REAL_POWER, POWER, ARCTAN2, HYPOT, LOGADDEXP, MINIMUM, MAXIMUM, REMAINDER, FLOOR_DIVIDE,
+    SUM, NORM, PRODUCT,
+    LESS, LESS_EQUAL, EQUAL, AND, OR, NOT, WHERE, NUMBER,
+) = range(60)  # fmt: skip
+
+NAMES = {
+    DIVIDE: "divide", RECIPROCAL: "reciprocal", SQRT: "sqrt", CBRT: "cbrt", LOG: "log", LOG1P: "log1p",
+    LOG2: "log2", LOG10: "log10", TAN: "tan", ARCSIN: "arcsin", ARCCOS: "arccos", ARCCOSH: "arccosh",
+    ARCTANH: "arctanh", SIGN: "sign", FLOOR: "floor", CEIL: "ceil", TRUNC: "trunc", RINT: "round",
+    INTEGER_POWER: "power", REAL_POWER: "power", POWER: "power", ARCTAN2: "arctan2", REMAINDER: "mod",
+    FLOOR_DIVIDE: "floor_divide", WHERE: "where", NUMBER: "multiply",
+}  # fmt: skip
+# Constant wherever they are defined: their derivatives are zero.
+FLAT = frozenset({SIGN, FLOOR, CEIL, TRUNC, RINT, FLOOR_DIVIDE, NUMBER})
+CONDITIONS = frozenset({LESS, LESS_EQUAL, EQUAL, AND, OR, NOT})
+# Defined wherever their operands are: nothing else can make 0 times them anything but 0.
+_TOTAL = frozenset(
+    {INPUT, CONSTANT, ADD, SUBTRACT, MULTIPLY, NEGATIVE, ABSOLUTE, SQUARE, SIN, COS, ARCTAN, TANH, MINIMUM,
+     MAXIMUM, SUM, NORM, HYPOT, ARCSINH, DEG2RAD, RAD2DEG}
+)  # fmt: skip
+
+
+@dataclass
+class Graph:
+    """Nodes in the order in which they were first met.
+
+    Attributes:
+        operations: code of each node.
+        operands: numbers of the nodes that each works on.
+        values: constant of each node: its value, an exponent, which input, how many roundings.
+        conditions: whether each is a condition rather than a number.
+        totals: whether each is defined for all finite inputs.
+        lines: where in the user's source each was first written.
+    """
+
+    operations: list[int] = field(default_factory=list)
+    operands: list[tuple[int, ...]] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    conditions: list[bool] = field(default_factory=list)
+    totals: list[bool] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    _known: dict[Any, int] = field(default_factory=dict)
+
+    def add(self, operation: int, operands: tuple[int, ...] = (), value: float = 0.0, line: str = "") -> int:
+        """The number of the node with this operation, which may have been there before."""
+        # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0.
+        key = (operation, operands, value, str(value))
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.operations)
+            self.operations.append(operation)
+            self.operands.append(operands)
+            self.values.append(value)
+            chosen = [self.conditions[k] for k in operands[1:]]
+            both = operation == WHERE and all(chosen)
+            self.conditions.append(operation in CONDITIONS or both)
+            self.totals.append(operation in _TOTAL and all(self.totals[k] for k in operands))
+            self.lines.append(line or users_line())
+        return number
+
+    def constant(self, value: float) -> int:
+        """A constant."""
+        return self.add(CONSTANT, (), value, "constant")
+
+    def reaches(self, outputs: list[int]) -> list[int]:
+        """All nodes that `outputs` rest on, ascending."""
+        seen, waiting = set(outputs), list(outputs)
+        while waiting:
+            for operand in self.operands[waiting.pop()]:
+                if operand not in seen:
+                    seen.add(operand)
+                    waiting.append(operand)
+        return sorted(seen)

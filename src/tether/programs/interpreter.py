@@ -1,0 +1,446 @@
+"""The program over boxes: ranges, derivatives and roundings of every node, a few boxes at a time; compiled.
+
+Each box has a lane of its own in the registers: for node k, ``low[k]`` and ``high[k]`` hold its range, NaN where
+it is not defined throughout; ``error[k]`` bounds how far NumPy's own float64 value can be from the exact one;
+derivatives by the inputs that the node depends on are at ``columns[k] : columns[k + 1]``, NaN where they are
+not bounded.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from tether.programs import graph as codes
+from tether.programs.elementary import (
+    angle,
+    length_slope,
+    logaddexp,
+    real_power,
+    share,
+    step_count,
+    unary_range,
+    unary_slope,
+)
+from tether.programs.rounding import (
+    FAINT,
+    TINY,
+    ULP,
+    add_down,
+    add_up,
+    divide,
+    down,
+    inflate,
+    inlined,
+    magnitude,
+    multiply,
+    multiply_lanes,
+    root,
+    smallest,
+    square,
+    up,
+)
+
+_UNIT = 2.0**-53 * (1 + 2.0**-20)
+"""Relative error of one float64 operation, with what rounding its bound takes."""
+_LIBRARY_ERROR = 8 * _UNIT
+"""Four units in the last place."""
+LANES = 32
+"""Boxes at a time: what is done for each column of derivatives is done for so many of them in one go."""
+
+
+@inlined
+def _range_of(tape, k, low, high, lane):
+    """Range of a node that is neither input nor constant, from its operands' ranges, none undefined."""
+    operation, start, stop = tape.operations[k], tape.starts[k], tape.starts[k + 1]
+    x = tape.operands[start]
+    if stop - start == 1 and operation != codes.SUM and operation != codes.NORM:
+        if operation == codes.NOT:
+            return 1.0 - high[x, lane], 1.0 - low[x, lane]
+        if operation == codes.NUMBER:
+            return (low[x, lane], high[x, lane]) if low[x, lane] == high[x, lane] else (np.nan, np.nan)
+        return unary_range(operation, low[x, lane], high[x, lane], tape.values[k])
+    if operation == codes.SUM:
+        return _sum(tape, k, low, high, lane)
+    if operation == codes.NORM:
+        return _norm(tape, k, low, high, lane)
+    y = tape.operands[start + 1]
+    return _binary_range(operation, low[x, lane], high[x, lane], low[y, lane], high[y, lane], x == y)
+
+
+@inlined
+def _binary_range(operation, a, b, c, d, same):
+    if operation == codes.ADD:
+        return add_down(a, c), add_up(b, d)
+    if operation == codes.MULTIPLY:
+        return multiply(a, b, c, d)
+    if operation == codes.SUBTRACT:
+        return (0.0, 0.0) if same else (add_down(a, -d), add_up(b, -c))
+    if operation == codes.DIVIDE:
+        return (np.nan, np.nan) if c <= 0.0 and d >= 0.0 else divide(a, b, c, d)
+    if operation == codes.MINIMUM:
+        return min(a, c), min(b, d)
+    if operation == codes.MAXIMUM:
+        return max(a, c), max(b, d)
+    if operation == codes.LESS:
+        return 1.0 if b < c else 0.0, 0.0 if a >= d else 1.0
+    if operation == codes.LESS_EQUAL:
+        return 1.0 if b <= c else 0.0, 0.0 if a > d else 1.0
+    if operation == codes.EQUAL:
+        alike = same or (a == b and c == d and a == c)
+        return 1.0 if alike else 0.0, 0.0 if b < c or a > d else 1.0
+    if operation == codes.AND:
+        return min(a, c), min(b, d)
+    if operation == codes.POWER:
+        return real_power(a, b, c, d)
+    if operation == codes.ARCTAN2:
+        return angle(a, b, c, d)
+    if operation == codes.HYPOT:
+        low, high = inflate(math.hypot(smallest(a, b), smallest(c, d)), math.hypot(magnitude(a, b), magnitude(c, d)))
+        return max(low, 0.0), high
+    if operation == codes.LOGADDEXP:
+        return logaddexp(a, b, c, d)
+    count = step_count(a, b, c, d)
+    if operation == codes.FLOOR_DIVIDE or count != count:
+        return count, count
+    c, d = multiply(count, count, c, d)
+    return add_down(a, -d), add_up(b, -c)
+
+
+@inlined
+def _sum(tape, k, low, high, lane):
+    """Sum in whatever order, fused or not: its error is within n + 4 roundings of the sum of magnitudes."""
+    total_low, total_high, scale = 0.0, 0.0, 0.0
+    for q in range(tape.starts[k], tape.starts[k + 1]):
+        x = tape.operands[q]
+        total_low += low[x, lane]
+        total_high += high[x, lane]
+        scale += magnitude(low[x, lane], high[x, lane])
+    if not scale < np.inf:
+        return -np.inf, np.inf
+    if scale == 0.0:
+        return 0.0, 0.0
+    slack = scale * ((tape.values[k] + (tape.starts[k + 1] - tape.starts[k]) + 4.0) * ULP) + FAINT
+    return down(total_low - slack), up(total_high + slack)
+
+
+@inlined
+def _norm(tape, k, low, high, lane):
+    """Euclidean length, squares added up in whatever order."""
+    total_low, total_high = 0.0, 0.0
+    for q in range(tape.starts[k], tape.starts[k + 1]):
+        x = tape.operands[q]
+        c, d = square(low[x, lane], high[x, lane])
+        total_low += c
+        total_high += d
+    slack = (tape.values[k] + (tape.starts[k + 1] - tape.starts[k]) + 8.0) * ULP
+    # Squares that underflow lose at most TINY each.
+    below = max(total_low * (1.0 - slack) - FAINT * (tape.values[k] + 1.0), 0.0)
+    above = total_high * (1.0 + slack) + FAINT * (tape.values[k] + 1.0)
+    if total_high == 0.0:
+        return 0.0, 0.0
+    c, d = root(below, above)
+    return max(down(c - c * slack), 0.0), up(d + d * slack)
+
+
+@inlined
+def _slopes(tape, k, q, low, high, lane):
+    """Slope of node k by its operand number q, and whether that is known without a product."""
+    operation, start = tape.operations[k], tape.starts[k]
+    x = tape.operands[start]
+    if operation == codes.ADD or operation == codes.SUM:
+        return 1.0, 1.0
+    if operation == codes.SUBTRACT:
+        return (1.0, 1.0) if q == 0 else (-1.0, -1.0)
+    if operation == codes.NORM:
+        x = tape.operands[start + q]
+        return length_slope(low[x, lane], high[x, lane], low[k, lane], high[k, lane])
+    if tape.starts[k + 1] - start == 1:
+        return unary_slope(operation, low[x, lane], high[x, lane], low[k, lane], high[k, lane], tape.values[k])
+    y = tape.operands[start + 1]
+    return _binary_slope(operation, q, low[x, lane], high[x, lane], low[y, lane], high[y, lane], low[k, lane], high[k, lane])
+
+
+@inlined
+def _binary_slope(operation, q, a, b, c, d, low, high):
+    if operation == codes.MULTIPLY:
+        return (c, d) if q == 0 else (a, b)
+    if operation == codes.DIVIDE:
+        if q == 0:
+            return divide(1.0, 1.0, c, d)
+        e, f = divide(low, high, c, d)
+        return -f, -e
+    if operation == codes.HYPOT:
+        return length_slope(a, b, low, high) if q == 0 else length_slope(c, d, low, high)
+    if operation == codes.ARCTAN2:
+        e, f = square(a, b)
+        g, h = square(c, d)
+        e, f = add_down(e, g), add_up(f, h)
+        if e <= 0.0:
+            return np.nan, np.nan
+        if q == 0:
+            return divide(c, d, e, f)
+        e, f = divide(a, b, e, f)
+        return -f, -e
+    if operation == codes.POWER:
+        if q == 1:
+            if a <= 0.0:
+                return np.nan, np.nan
+            e, f = inflate(math.log(a), math.log(b))
+            return multiply(low, high, e, f)
+        if a <= 0.0:
+            return np.nan, np.nan
+        e, f = real_power(a, b, add_down(c, -1.0), add_up(d, -1.0))
+        return multiply(c, d, e, f)
+    if operation == codes.LOGADDEXP:  # 1 / (1 + exp(y - x)) by x
+        return share(add_down(c, -b), add_up(d, -a)) if q == 0 else share(add_down(a, -d), add_up(b, -c))
+    if operation == codes.REMAINDER:
+        if q == 0:
+            return 1.0, 1.0
+        count = step_count(a, b, c, d)
+        return -count, -count
+    return 0.0, 0.0
+
+
+@inlined
+def _carry(slope, error):
+    """An operand's error through a slope; one that is exact stays exact, however steep."""
+    if error == 0.0:
+        return 0.0
+    return slope * error if slope == slope else np.inf
+
+
+@inlined
+def _error_of(tape, k, low, high, error, lane):
+    """How far NumPy's value of a node can be from the exact one."""
+    operation, start, stop = tape.operations[k], tape.starts[k], tape.starts[k + 1]
+    size = magnitude(low[k, lane], high[k, lane])
+    total = 0.0
+    for q in range(stop - start):
+        x = tape.operands[start + q]
+        if error[x, lane] != 0.0:
+            c, d = _slopes(tape, k, q, low, high, lane)
+            part = _carry(magnitude(c, d), error[x, lane])
+            if operation == codes.SQRT:  # |√x - √y| <= √|x - y|
+                part = min(part, math.sqrt(error[x, lane]) * (1 + 2.0**-40))
+            total += part
+    if operation == codes.NEGATIVE or operation == codes.ABSOLUTE:
+        return total
+    if operation == codes.SUM:
+        scale = 0.0
+        for q in range(start, stop):
+            scale += magnitude(low[tape.operands[q], lane], high[tape.operands[q], lane])
+        own = (tape.values[k] + 4.0 + (stop - start)) * _UNIT * scale + TINY
+    elif operation == codes.NORM or operation == codes.PRODUCT:
+        own = (tape.values[k] + 8.0) * 2 * _UNIT * size + FAINT
+    elif operation == codes.LOGADDEXP:
+        x, y = tape.operands[start], tape.operands[start + 1]
+        own = 4 * _LIBRARY_ERROR * (magnitude(low[x, lane], high[x, lane]) + magnitude(low[y, lane], high[y, lane]) + 1.0)
+    elif operation <= codes.DIVIDE or operation == codes.SQUARE or operation == codes.SQRT:
+        own = _UNIT * size + TINY
+    else:
+        own = _LIBRARY_ERROR * size + 8 * TINY
+    return (total + own) * (1 + 2.0**-40)
+
+
+@inlined
+def _derive(tape, k, low, high, dlow, dhigh, scratch):
+    """Derivatives of a node: the chain rule, column by column."""
+    base = tape.columns[k]
+    dlow[base : tape.columns[k + 1]] = 0.0
+    dhigh[base : tape.columns[k + 1]] = 0.0
+    operation, start = tape.operations[k], tape.starts[k]
+    if operation == codes.SUBTRACT and tape.operands[start] == tape.operands[start + 1]:
+        return
+    slot = tape.places[k]
+    for q in range(tape.starts[k + 1] - start):
+        x = tape.operands[start + q]
+        first, count = tape.columns[x], tape.columns[x + 1] - tape.columns[x]
+        if count == 0:
+            continue
+        sign = _sign_of(operation, q)
+        if sign == 0.0:
+            for lane in range(LANES):
+                scratch[0, lane], scratch[1, lane] = _slopes(tape, k, q, low, high, lane)
+        for j in range(first, first + count):
+            place = base + tape.slots[slot]
+            slot += 1
+            if sign == 1.0:
+                _add_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
+            elif sign == -1.0:
+                _subtract_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
+            else:
+                multiply_lanes(dlow[j], dhigh[j], scratch[0], scratch[1], scratch[2], scratch[3])
+                _add_lanes(dlow[place], dhigh[place], scratch[2], scratch[3])
+
+
+@inlined
+def _sign_of(operation, q):
+    """A slope that is 1 or -1 for every box; 0 for all others."""
+    if operation == codes.ADD or operation == codes.SUM or operation == codes.PRODUCT:
+        return 1.0
+    if operation == codes.SUBTRACT:
+        return 1.0 if q == 0 else -1.0
+    return -1.0 if operation == codes.NEGATIVE else 0.0
+
+
+@inlined
+def _add_lanes(low, high, more_low, more_high):
+    for lane in range(LANES):
+        low[lane] = add_down(low[lane], more_low[lane])
+        high[lane] = add_up(high[lane], more_high[lane])
+
+
+@inlined
+def _subtract_lanes(low, high, less_low, less_high):
+    for lane in range(LANES):
+        low[lane] = add_down(low[lane], -less_high[lane])
+        high[lane] = add_up(high[lane], -less_low[lane])
+
+
+@inlined
+def _derive_choice(tape, k, first, one, two, dlow, dhigh, lane):
+    """Derivatives of one of two operands, or the hull of both: `one` and `two` say which may be taken."""
+    base, width = tape.columns[k], tape.columns[k + 1] - tape.columns[k]
+    dlow[base : base + width, lane] = np.inf
+    dhigh[base : base + width, lane] = -np.inf
+    slot = tape.places[k]
+    for q in range(2):
+        operand, taken = tape.operands[first + q], one if q == 0 else two
+        column = 0  # inputs that an operand does not depend on have slope 0
+        for j in range(tape.columns[operand], tape.columns[operand + 1]):
+            place = tape.slots[slot]
+            slot += 1
+            if taken:
+                while column < place:
+                    _hull(dlow, dhigh, base + column, 0.0, 0.0, lane)
+                    column += 1
+                _hull(dlow, dhigh, base + place, dlow[j, lane], dhigh[j, lane], lane)
+                column = place + 1
+        while taken and column < width:
+            _hull(dlow, dhigh, base + column, 0.0, 0.0, lane)
+            column += 1
+
+
+@inlined
+def _hull(dlow, dhigh, place, low, high, lane):
+    if low != low or dlow[place, lane] != dlow[place, lane]:
+        dlow[place, lane], dhigh[place, lane] = np.nan, np.nan
+    else:
+        dlow[place, lane], dhigh[place, lane] = min(dlow[place, lane], low), max(dhigh[place, lane], high)
+
+
+@inlined
+def _choose(tape, k, low, high, error, dlow, dhigh, effort, lane):
+    """A node that takes one of two operands by a condition, which must be decided."""
+    start = tape.starts[k]
+    condition = tape.operands[start]
+    if low[condition, lane] != high[condition, lane]:  # undecided, or not defined
+        low[k, lane], high[k, lane] = np.nan, np.nan
+        return
+    held = low[condition, lane] == 1.0
+    x = tape.operands[start + 1] if held else tape.operands[start + 2]
+    low[k, lane], high[k, lane], error[k, lane] = low[x, lane], high[x, lane], error[x, lane]
+    if effort > 0:
+        _derive_choice(tape, k, start + 1, held, not held, dlow, dhigh, lane)
+
+
+@inlined
+def _extreme(tape, k, low, high, error, dlow, dhigh, lane):
+    """Derivatives and error of the lesser or greater of two operands; where either may be, both."""
+    start = tape.starts[k]
+    x, y = tape.operands[start], tape.operands[start + 1]
+    error[k, lane] = max(error[x, lane], error[y, lane])
+    lesser, greater = high[x, lane] < low[y, lane], high[y, lane] < low[x, lane]
+    if tape.operations[k] == codes.MAXIMUM:
+        lesser, greater = greater, lesser
+    _derive_choice(tape, k, start, not greater, not lesser, dlow, dhigh, lane)
+
+
+@inlined
+def _evaluate(tape, k, low, high, lane):
+    """Range of a node on operands of its own; NaN where one of them is not defined."""
+    low[k, lane], high[k, lane] = np.nan, np.nan
+    if tape.operations[k] == codes.UNDEFINED:
+        return
+    for q in range(tape.starts[k], tape.starts[k + 1]):
+        if low[tape.operands[q], lane] != low[tape.operands[q], lane]:
+            return
+    low[k, lane], high[k, lane] = _range_of(tape, k, low, high, lane)
+
+
+@inlined
+def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort):
+    """Fills the registers; row `lane` of `lower` and `upper` is the box of that lane."""
+    error[:] = 0.0
+    for k in range(len(tape.operations)):
+        operation = tape.operations[k]
+        if operation == codes.CONSTANT:
+            low[k], high[k] = tape.values[k], tape.values[k]
+            continue
+        if operation == codes.INPUT:
+            column = int(tape.values[k])
+            low[k], high[k] = lower[:, column], upper[:, column]
+            if effort > 0:
+                dlow[tape.columns[k]], dhigh[tape.columns[k]] = 1.0, 1.0
+            continue
+        if operation == codes.WHERE:
+            for lane in range(LANES):
+                _choose(tape, k, low, high, error, dlow, dhigh, effort, lane)
+            continue
+        for lane in range(LANES):
+            _evaluate(tape, k, low, high, lane)
+        if effort == 0 or operation >= codes.LESS or operation == codes.FLOOR_DIVIDE:
+            continue
+        if operation == codes.MINIMUM or operation == codes.MAXIMUM:
+            for lane in range(LANES):
+                _extreme(tape, k, low, high, error, dlow, dhigh, lane)
+        elif not (codes.SIGN <= operation <= codes.RINT):
+            if effort > 1:
+                for lane in range(LANES):
+                    error[k, lane] = _error_of(tape, k, low, high, error, lane)
+            if tape.columns[k + 1] > tape.columns[k]:
+                _derive(tape, k, low, high, dlow, dhigh, scratch)
+
+
+@numba.njit(nogil=True, error_model="numpy", cache=True)
+def interpret_boxes(tape, lower, upper, effort, low, high, jacobian_low, jacobian_high, rounding):
+    """Ranges (K, P), derivatives (K, P, D) and roundings (K, P) of the outputs over K boxes.
+
+    `effort`: 0 for ranges alone, 1 for derivatives as well, 2 for roundings as well.
+    """
+    nodes, columns = len(tape.operations), tape.columns[-1]
+    register_low, register_high, error = (np.empty((nodes, LANES)), np.empty((nodes, LANES)), np.empty((nodes, LANES)))
+    dlow, dhigh, scratch = np.empty((columns, LANES)), np.empty((columns, LANES)), np.empty((4, LANES))
+    boxes_low, boxes_high = np.empty((LANES, lower.shape[1])), np.empty((LANES, lower.shape[1]))
+    for begin in range(0, len(lower), LANES):
+        for lane in range(LANES):  # lanes that are left over repeat the last box
+            row = min(begin + lane, len(lower) - 1)
+            boxes_low[lane], boxes_high[lane] = lower[row], upper[row]
+        interpret(
+            tape, boxes_low, boxes_high, register_low, register_high, error, dlow, dhigh, scratch, effort
+        )
+        for lane in range(min(LANES, len(lower) - begin)):
+            for output in range(len(tape.outputs)):
+                k, row = tape.outputs[output], begin + lane
+                low[row, output], high[row, output] = register_low[k, lane], register_high[k, lane]
+                if effort > 1:
+                    rounding[row, output] = error[k, lane]
+                if effort > 0:
+                    undefined = register_low[k, lane] != register_low[k, lane]
+                    for j in range(tape.columns[k], tape.columns[k + 1]):
+                        column = tape.inputs[j]
+                        jacobian_low[row, output, column] = np.nan if undefined else dlow[j, lane]
+                        jacobian_high[row, output, column] = np.nan if undefined else dhigh[j, lane]
+
+
+@numba.njit(nogil=True, error_model="numpy", cache=True)
+def interpret_registers(tape, lower, upper, low, high, dlow, dhigh):
+    """All registers, (N, lanes) each, for one box, to say why an output is not defined."""
+    boxes_low, boxes_high = np.empty((LANES, len(lower))), np.empty((LANES, len(lower)))
+    boxes_low[:], boxes_high[:] = lower, upper
+    interpret(
+        tape, boxes_low, boxes_high, low, high, np.empty(low.shape), dlow, dhigh, np.empty((4, LANES)), 1
+    )

@@ -1,0 +1,101 @@
+"""M as a straight-line program, laid out for the interpreters."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.programs import graph as codes
+from tether.programs.graph import Graph
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+class Tape(NamedTuple):
+    """What kernels read: N nodes, their operands one after the other, and which inputs each depends on.
+
+    Attributes:
+        operations: (N,) codes.
+        values: (N,) constants.
+        starts: (N + 1,) where the operands of each begin in `operands`.
+        operands: node of each operand.
+        columns: (N + 1,) where the derivatives of each begin; one for each input that it depends on.
+        inputs: which input each derivative is by, ascending within a node.
+        places: (N + 1,) where the places of each node's operands begin, one for each derivative of each operand.
+        slots: where, among the derivatives of a node, the next derivative of an operand goes.
+        outputs: (P,) nodes.
+    """
+
+    operations: Numbers
+    values: Array
+    starts: Numbers
+    operands: Numbers
+    columns: Numbers
+    inputs: Numbers
+    places: Numbers
+    slots: Numbers
+    outputs: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """M for one row, as numbered operations on its inputs.
+
+    Attributes:
+        tape: as kernels read it.
+        dimensions: D, how many inputs there are.
+        lines: per node, where the user wrote it.
+    """
+
+    tape: Tape
+    dimensions: int
+    lines: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.tape.operations)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the operations, whatever the source looks like."""
+        tape = self.tape
+        parts = (tape.operations, tape.values, tape.starts, tape.operands, tape.outputs)
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+    @classmethod
+    def from_graph(cls, graph: Graph, outputs: list[int], dimensions: int) -> Program:
+        """The part of a graph that the outputs rest on."""
+        kept = graph.reaches(outputs)
+        place = {number: k for k, number in enumerate(kept)}
+        operands = [[place[k] for k in graph.operands[number]] for number in kept]
+        operations = np.array([graph.operations[number] for number in kept], dtype=np.int64)
+        values = np.array([graph.values[number] for number in kept], dtype=np.float64)
+        depends: list[list[int]] = []
+        for k, parts in enumerate(operands):
+            if operations[k] == codes.INPUT:
+                depends.append([int(values[k])])
+            elif operations[k] in codes.CONDITIONS or operations[k] in codes.FLAT:
+                depends.append([])
+            else:
+                depends.append(sorted({column for part in parts for column in depends[part]}))
+        slots = [
+            [depends[k].index(column) for part in parts for column in depends[part]] if depends[k] else []
+            for k, parts in enumerate(operands)
+        ]
+        tape = Tape(
+            operations, values, _starts(operands), _flat(operands), _starts(depends), _flat(depends),
+            _starts(slots), _flat(slots), np.array([place[k] for k in outputs], dtype=np.int64),
+        )  # fmt: skip
+        return cls(tape, dimensions, tuple(graph.lines[number] for number in kept))
+
+
+def _starts(lists: list[list[int]]) -> Numbers:
+    return np.concatenate([[0], np.cumsum([len(part) for part in lists])]).astype(np.int64)
+
+
+def _flat(lists: list[list[int]]) -> Numbers:
+    return np.array([item for part in lists for item in part], dtype=np.int64)

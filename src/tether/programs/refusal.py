@@ -1,0 +1,58 @@
+"""The one error of this package: what could not be bounded, where, and what to write instead."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import numpy as np
+
+INSTEAD = {
+    "argmax": "Use np.maximum, which has a bound where either may be the greater",
+    "argmin": "Use np.minimum, which has a bound where either may be the lesser",
+    "copysign": "Use np.abs, times np.sign where the sign is decided",
+    "float": "Leave it out, use NumPy's functions, or math's by the name `math.sin`",
+    "heaviside": "Use np.where on a condition that is decided over each box",
+    "interp": "Write it with np.minimum, np.maximum and np.clip",
+    "piecewise": "Use np.where on conditions that are decided over each box",
+    "linalg.inv": "Write the inverse out, or solve in closed form",
+    "linalg.solve": "Write the solution out in closed form",
+}
+_OTHERWISE = "Write it with arithmetic and the functions listed in the documentation of tether.programs"
+_OWN, _NUMPY = str(Path(__file__).parent), str(Path(np.__file__).parent)
+
+
+class EnclosureError(TypeError):
+    """An operation that cannot be bounded over the boxes given; nothing is guessed in its place."""
+
+
+# Every refusal of the trace that is running, in case M swallows one; None: no trace is running.
+swallowed: list[EnclosureError] | None = None
+
+
+def refuse(operation: str, rule: str, instead: str = "", line: str | None = None) -> NoReturn:
+    """Raise, naming the operation, the rule it broke, what to do and the user's line."""
+    line = users_line() if line is None else line
+    message = f"`{operation}` {rule}." + (f" {instead}." if instead else "") + (f" ({line})" if line else "")
+    error = EnclosureError(message)
+    if swallowed is not None:
+        swallowed.append(error)
+    raise error
+
+
+def refuse_unsupported(operation: str) -> NoReturn:
+    """Raise for an operation that this package does not bound at all."""
+    refuse(operation, "cannot be bounded over a box", INSTEAD.get(operation, _OTHERWISE))
+
+
+def users_line() -> str:
+    """File and line of the innermost frame that is neither NumPy's nor of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_OWN, _NUMPY)) and not name.startswith("<__array_function__"):
+            return f"{Path(name).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

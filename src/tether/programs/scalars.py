@@ -1,0 +1,408 @@
+"""Scalars of a trace: immutable nodes of the graph, and what each of NumPy's ufuncs means for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Number
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tether.programs import graph as codes
+from tether.programs.graph import Graph
+from tether.programs.refusal import refuse, refuse_unsupported
+
+# Asked for the truth of a condition; set by the trace that is running.
+decide: Callable[[Node], bool] | None = None
+
+
+class Node:
+    """One number, or one condition, of the program: what an entry of an array stands for.
+
+    Immutable, so that whoever holds it holds a value and never a view.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("graph", "number")
+
+    def __init__(self, graph: Graph, number: int) -> None:
+        self.graph, self.number = graph, number
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it is a condition rather than a number."""
+        return self.graph.conditions[self.number]
+
+    def __bool__(self) -> bool:
+        if decide is None:
+            refuse("if", "cannot be decided after the trace has ended")
+        return decide(self if self.is_condition else as_node(apply(np.not_equal, self, 0.0), self.graph))
+
+    def __float__(self) -> NoReturn:
+        refuse(
+            "float",
+            "would drop what a number depends on",
+            "Use NumPy's functions, start arrays with np.zeros, and leave float() out",
+        )
+
+    __int__ = __index__ = __complex__ = __float__
+
+    def __copy__(self) -> Node:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Node:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        refuse("pickle", "would drop what a number depends on")
+
+    def __repr__(self) -> str:
+        return f"Node({self.number})"
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        from tether.programs.arrays import call_ufunc
+
+        return call_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        from tether.programs.arrays import call_function
+
+        return call_function(function, types, arguments, options)
+
+    def _as_array(self) -> Any:
+        from tether.programs.arrays import wrap
+
+        return wrap(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._as_array()[index]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(name)
+        return getattr(self._as_array(), name)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return np.round(self, digits or 0)  # type: ignore[call-overload]
+
+    def __trunc__(self) -> Any:
+        return apply(np.trunc, self)
+
+    def __floor__(self) -> Any:
+        return apply(np.floor, self)
+
+    def __ceil__(self) -> Any:
+        return apply(np.ceil, self)
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
+    def method(self: Node, *other: Any) -> Any:
+        if other and (isinstance(other[0], np.ndarray) or not isinstance(other[0], Node | Number)):
+            return NotImplemented  # an array answers for itself
+        operands = (*other, self) if reflected else (self, *other)
+        return apply(ufunc, *operands)
+
+    return method
+
+
+_OPERATORS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power,
+    "mod": np.remainder, "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}  # fmt: skip
+for _name, _ufunc in _OPERATORS.items():
+    setattr(Node, f"__{_name}__", _operator(_ufunc))
+    setattr(Node, f"__r{_name}__", _operator(_ufunc, reflected=True))
+for _name, _ufunc in {
+    "neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert, "lt": np.less,
+    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}.items():  # fmt: skip
+    setattr(Node, f"__{_name}__", _operator(_ufunc))
+
+_REAL = (np.floating, np.integer, np.bool_)
+
+
+def as_constant(value: Any, operation: str, *, infinite: bool = False) -> float | bool:
+    """A plain number as float64 has it; refuses what float64 cannot hold exactly, and NaN.
+
+    Args:
+        value: a number of Python's or NumPy's.
+        operation: named in the refusal.
+        infinite: whether infinite constants make sense (for `minimum`, comparisons and the like).
+    """
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, np.longdouble) or not isinstance(value, int | float | np.floating | np.integer):
+        kind = type(value).__name__
+        refuse(operation, f"must be given real numbers of at most float64's precision; got {kind}")
+    try:
+        constant = float(value)
+    except OverflowError:
+        constant = math.inf
+    if isinstance(value, int | np.integer) and (not math.isfinite(constant) or int(constant) != int(value)):
+        refuse(operation, "must be given integers that float64 holds exactly", "Use a float")
+    if math.isnan(constant) or (math.isinf(constant) and not infinite):
+        refuse(operation, "must be given finite constants; got NaN or infinity", "Use a finite number")
+    return constant
+
+
+def as_node(value: Any, graph: Graph) -> Node:
+    """A node for a constant, or the node itself."""
+    return value if isinstance(value, Node) else Node(graph, graph.constant(float(value)))
+
+
+def is_condition(value: Any) -> bool:
+    """Whether a scalar is a condition: a node of that kind, or True or False."""
+    return value.is_condition if isinstance(value, Node) else isinstance(value, bool | np.bool_)
+
+
+def as_number(value: Any) -> Any:
+    """A condition as 0 or 1; anything else as it is."""
+    if isinstance(value, Node) and value.is_condition:
+        return Node(value.graph, value.graph.add(codes.NUMBER, (value.number,)))
+    return float(value) if isinstance(value, bool | np.bool_) else value
+
+
+def apply(ufunc: np.ufunc, *operands: Any) -> Any:
+    """What a ufunc gives for scalars: a node, or a constant where all of them are."""
+    nodes = [operand for operand in operands if isinstance(operand, Node)]
+    name = ufunc.__name__
+    if not nodes:
+        return _folded(ufunc, operands)
+    if ufunc not in RULES:
+        refuse_unsupported(name)
+    graph = nodes[0].graph
+    infinite = ufunc in _TAKES_INFINITY
+    scalars = [
+        operand if isinstance(operand, Node) else as_constant(operand, name, infinite=infinite)
+        for operand in operands
+    ]
+    if ufunc in _NOT_OF_CONDITIONS and all(map(is_condition, scalars)):
+        refuse(name, "of two conditions is another thing for truth values than for numbers", "Use & and |")
+    if ufunc not in _OF_CONDITIONS:
+        scalars = [as_number(scalar) for scalar in scalars]
+    return RULES[ufunc](graph, *scalars)
+
+
+def _folded(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
+    """A constant, by NumPy itself, in float64 as an entry of an array of floats would be."""
+    plain = [
+        operand if isinstance(operand, bool | np.bool_) else np.float64(as_constant(operand, ufunc.__name__, infinite=True))
+        for operand in operands
+    ]  # fmt: skip
+    result = ufunc(*plain)
+    return bool(result) if isinstance(result, np.bool_) else float(result)
+
+
+# Rules ------------------------------------------------------------------------------------------------
+
+
+def make(graph: Graph, operation: int, *operands: Any, value: float = 0.0) -> Node:
+    """A node of an operation on nodes and constants."""
+    numbers = tuple(as_node(operand, graph).number for operand in operands)
+    return Node(graph, graph.add(operation, numbers, value))
+
+
+def _rule(operation: int) -> Callable[..., Any]:
+    return lambda graph, *operands: make(graph, operation, *operands)
+
+
+def _same(one: Any, two: Any) -> bool:
+    return isinstance(one, Node) and isinstance(two, Node) and one.number == two.number
+
+
+# Exact in real numbers and in floats alike: no rounding is left out.
+def _add(graph: Graph, one: Any, two: Any) -> Any:
+    if not isinstance(two, Node) and two == 0:
+        return one
+    if not isinstance(one, Node) and one == 0:
+        return two
+    return make(graph, codes.ADD, one, two)
+
+
+def _subtract(graph: Graph, one: Any, two: Any) -> Any:
+    if not isinstance(two, Node) and two == 0:
+        return one
+    return make(graph, codes.SUBTRACT, one, two)
+
+
+def multiply(graph: Graph, one: Any, two: Any) -> Any:
+    """A product."""
+    if _same(one, two):
+        return make(graph, codes.SQUARE, one)
+    for factor, other in ((one, two), (two, one)):
+        if not isinstance(factor, Node):
+            if factor == 1:
+                return other
+            if factor == -1:
+                return make(graph, codes.NEGATIVE, other)
+            if factor == 0 and graph.totals[other.number]:
+                return 0.0
+    return make(graph, codes.MULTIPLY, one, two)
+
+
+def _divide(graph: Graph, one: Any, two: Any) -> Any:
+    return one if not isinstance(two, Node) and two == 1 else make(graph, codes.DIVIDE, one, two)
+
+
+def _power(graph: Graph, base: Any, exponent: Any) -> Any:
+    if isinstance(exponent, Node):
+        return make(graph, codes.POWER, base, exponent)
+    exponent = float(exponent)
+    if exponent == 0:
+        return 1.0
+    if exponent == 1:
+        return base
+    if exponent.is_integer() and abs(exponent) <= 2**31:
+        return make(graph, codes.INTEGER_POWER, base, value=exponent)
+    return make(graph, codes.REAL_POWER, base, value=exponent)
+
+
+def _not(graph: Graph, one: Any) -> Any:
+    return make(graph, codes.NOT, one) if isinstance(one, Node) else not one
+
+
+def _truth(graph: Graph, one: Any) -> Any:
+    """A number as the condition that it is not 0."""
+    return one if is_condition(one) else _not(graph, make(graph, codes.EQUAL, one, 0.0))
+
+
+def _both(graph: Graph, one: Any, two: Any) -> Any:
+    for known, other in ((one, two), (two, one)):
+        if not isinstance(known, Node):
+            return other if known else False
+    return one if _same(one, two) else make(graph, codes.AND, one, two)
+
+
+def _either(graph: Graph, one: Any, two: Any) -> Any:
+    return _not(graph, _both(graph, _not(graph, one), _not(graph, two)))
+
+
+def _differ(graph: Graph, one: Any, two: Any) -> Any:
+    return _not(graph, make(graph, codes.EQUAL, as_number(one), as_number(two)))
+
+
+def _bitwise(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def of_conditions(graph: Graph, *operands: Any) -> Any:
+        if not all(map(is_condition, operands)):
+            refuse("bitwise operation", "must be given conditions on both sides", "Compare with a number first")
+        return rule(graph, *operands)
+
+    return of_conditions
+
+
+def _logical(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda graph, *operands: rule(graph, *(_truth(graph, operand) for operand in operands))
+
+
+def choose(condition: Any, one: Any, two: Any, graph: Graph) -> Any:
+    """`one` where the condition holds, `two` elsewhere; needs it decided over each box."""
+    condition = _truth(graph, condition) if isinstance(condition, Node) else condition
+    if not isinstance(condition, Node):
+        return one if condition else two
+    if _same(one, two) or (not isinstance(one, Node) and not isinstance(two, Node) and one is two):
+        return one
+    if not (is_condition(one) and is_condition(two)):
+        one, two = as_number(one), as_number(two)
+    return make(graph, codes.WHERE, condition, one, two)
+
+
+def _clip(graph: Graph, value: Any, low: Any, high: Any) -> Any:
+    return apply(np.minimum, apply(np.maximum, value, low), high)
+
+
+def _minimum(operation: int) -> Callable[..., Any]:
+    def rule(graph: Graph, one: Any, two: Any) -> Any:
+        # An infinite limit is no limit, or the value itself.
+        lesser = operation == codes.MINIMUM
+        for limit, other in ((one, two), (two, one)):
+            if not isinstance(limit, Node) and math.isinf(limit):
+                return other if (limit > 0) == lesser else limit
+        return one if _same(one, two) else make(graph, operation, one, two)
+
+    return rule
+
+
+RULES: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: _add,
+    np.subtract: _subtract,
+    np.multiply: multiply,
+    np.divide: _divide,
+    np.negative: _rule(codes.NEGATIVE),
+    np.positive: lambda graph, one: one,
+    np.conjugate: lambda graph, one: one,
+    np.absolute: _rule(codes.ABSOLUTE),
+    np.fabs: _rule(codes.ABSOLUTE),
+    np.square: _rule(codes.SQUARE),
+    np.reciprocal: _rule(codes.RECIPROCAL),
+    np.sqrt: _rule(codes.SQRT),
+    np.cbrt: _rule(codes.CBRT),
+    np.exp: _rule(codes.EXP),
+    np.expm1: _rule(codes.EXPM1),
+    np.exp2: _rule(codes.EXP2),
+    np.log: _rule(codes.LOG),
+    np.log1p: _rule(codes.LOG1P),
+    np.log2: _rule(codes.LOG2),
+    np.log10: _rule(codes.LOG10),
+    np.sin: _rule(codes.SIN),
+    np.cos: _rule(codes.COS),
+    np.tan: _rule(codes.TAN),
+    np.arcsin: _rule(codes.ARCSIN),
+    np.arccos: _rule(codes.ARCCOS),
+    np.arctan: _rule(codes.ARCTAN),
+    np.sinh: _rule(codes.SINH),
+    np.cosh: _rule(codes.COSH),
+    np.tanh: _rule(codes.TANH),
+    np.arcsinh: _rule(codes.ARCSINH),
+    np.arccosh: _rule(codes.ARCCOSH),
+    np.arctanh: _rule(codes.ARCTANH),
+    np.sign: _rule(codes.SIGN),
+    np.floor: _rule(codes.FLOOR),
+    np.ceil: _rule(codes.CEIL),
+    np.trunc: _rule(codes.TRUNC),
+    np.rint: _rule(codes.RINT),
+    np.deg2rad: _rule(codes.DEG2RAD),
+    np.radians: _rule(codes.DEG2RAD),
+    np.rad2deg: _rule(codes.RAD2DEG),
+    np.degrees: _rule(codes.RAD2DEG),
+    np.power: _power,
+    np.float_power: _power,
+    np.arctan2: _rule(codes.ARCTAN2),
+    np.hypot: _rule(codes.HYPOT),
+    np.logaddexp: _rule(codes.LOGADDEXP),
+    np.minimum: _minimum(codes.MINIMUM),
+    np.fmin: _minimum(codes.MINIMUM),
+    np.maximum: _minimum(codes.MAXIMUM),
+    np.fmax: _minimum(codes.MAXIMUM),
+    np.remainder: _rule(codes.REMAINDER),
+    np.floor_divide: _rule(codes.FLOOR_DIVIDE),
+    np._core.umath.clip: _clip,  # type: ignore[attr-defined]
+    np.less: _rule(codes.LESS),
+    np.less_equal: _rule(codes.LESS_EQUAL),
+    np.greater: lambda graph, one, two: make(graph, codes.LESS, two, one),
+    np.greater_equal: lambda graph, one, two: make(graph, codes.LESS_EQUAL, two, one),
+    np.equal: _rule(codes.EQUAL),
+    np.not_equal: _differ,
+    np.bitwise_and: _bitwise(_both),
+    np.bitwise_or: _bitwise(_either),
+    np.bitwise_xor: _bitwise(_differ),
+    np.invert: _bitwise(_not),
+    np.logical_and: _logical(_both),
+    np.logical_or: _logical(_either),
+    np.logical_xor: _logical(_differ),
+    np.logical_not: _logical(_not),
+}
+_TAKES_INFINITY = frozenset(
+    {np.minimum, np.maximum, np.fmin, np.fmax, np.less, np.less_equal, np.greater, np.greater_equal, np.equal,
+     np.not_equal, np._core.umath.clip}  # type: ignore[attr-defined]
+)  # fmt: skip
+_OF_CONDITIONS = frozenset(
+    {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.logical_and, np.logical_or, np.logical_xor,
+     np.logical_not}
+)  # fmt: skip
+# For truth values NumPy reads these as `or`, `and` and their like, or not at all.
+_NOT_OF_CONDITIONS = frozenset(
+    {np.add, np.subtract, np.multiply, np.negative, np.positive, np.minimum, np.maximum, np.fmin, np.fmax,
+     np.absolute, np.square, np.power, np.remainder, np.floor_divide, np._core.umath.clip}  # type: ignore[attr-defined]
+)  # fmt: skip

@@ -1,0 +1,233 @@
+"""`trace`: M, run once on symbols for its inputs, as a straight-line program.
+
+M is given two rows of different symbols. What it returns in the first must depend on the first alone, and
+what it returns in the second must be the same program: then M treats rows one by one, and the program is M.
+
+Where M branches on a condition, it is run again for the other answer, and the two results are joined by the
+condition: what comes out is defined where the condition is decided.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether.programs import arrays, refusal, scalars
+from tether.programs import graph as codes
+from tether.programs.constructors import tracing_constructors
+from tether.programs.graph import Graph
+from tether.programs.program import Program
+from tether.programs.refusal import EnclosureError, refuse
+from tether.programs.scalars import Node
+
+Function = Callable[[Any, Any], Any]
+
+_ROWS = 2
+_MOST_PATHS = 256
+
+
+class _TooManyPathsError(Exception):
+    """More branches than are followed."""
+
+
+@dataclass
+class _Path:
+    """One way through M: how each condition met is answered, in order."""
+
+    graph: Graph
+    renamed: dict[int, int]
+    answers: dict[int, bool]
+    asked: list[int]
+
+    def decide(self, condition: Node) -> bool:
+        """The answer on this path; a condition met for the first time is taken to hold."""
+        number = _renamed(self.graph, condition.number, self.renamed)
+        if self.graph.operations[number] == codes.CONSTANT:
+            return bool(self.graph.values[number])
+        for known, flipped in ((number, False), (self.graph.add(codes.NOT, (number,)), True)):
+            if known in self.answers:
+                return self.answers[known] != flipped
+        self.answers[number] = True
+        self.asked.append(number)
+        return True
+
+
+def trace(function: Function, *, states: int, controls: int) -> Program:
+    """The program of M.
+
+    Args:
+        function: M, ``(states (K, dx), controls (K, du)) -> (K, P)``, row by row, in NumPy.
+        states: dx.
+        controls: du.
+
+    Raises:
+        EnclosureError: M uses something that has no meaning for symbols; the user's line is named.
+        ValueError: M does not return two rows for two rows.
+    """
+    graph = Graph()
+    inputs = states + controls
+    symbols = np.empty((_ROWS, inputs), dtype=object)
+    for row in range(_ROWS):
+        for k in range(inputs):
+            symbols[row, k] = Node(graph, graph.add(codes.INPUT, (), float(row * inputs + k), f"input {k}"))
+    renamed = {symbols[1, k].number: symbols[0, k].number for k in range(inputs)}
+    run = _Run(function, graph, symbols, states, renamed)
+    with tracing_constructors(function):
+        outputs = run.explore({})
+    return Program.from_graph(graph, outputs, inputs)
+
+
+@dataclass
+class _Run:
+    function: Function
+    graph: Graph
+    symbols: Any
+    states: int
+    renamed: dict[int, int]
+    paths: int = 0
+    width: int = -1
+
+    def explore(self, answers: dict[int, bool]) -> list[int]:
+        """Nodes of the outputs, given some answers: one run, and more for the other answers."""
+        self.paths += 1
+        if self.paths > _MOST_PATHS:
+            refuse("if", f"may branch into at most {_MOST_PATHS} ways", "Use np.where, np.minimum or np.maximum")
+        path = _Path(self.graph, self.renamed, dict(answers), [])
+        try:
+            result: Any = self._outputs(self._call(path))
+        except (EnclosureError, ValueError) as error:
+            result = error
+        for condition in reversed(path.asked):
+            result = self._joined(condition, path, result)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _joined(self, condition: int, path: _Path, held: Any) -> Any:
+        """What held where the condition does, and otherwise what another run gives."""
+        before = path.asked.index(condition)
+        answers = {k: v for k, v in path.answers.items() if k not in path.asked[before:]}
+        try:
+            other: Any = self.explore({**answers, condition: False})
+        except (EnclosureError, ValueError) as error:
+            if self.paths > _MOST_PATHS:
+                raise
+            other = error
+        if isinstance(held, Exception) and isinstance(other, Exception):
+            return held
+        width = len(other) if isinstance(held, Exception) else len(held)
+        undefined = [self.graph.add(codes.UNDEFINED, (), float(k), "a branch that raises") for k in range(1)] * width
+        one = undefined if isinstance(held, Exception) else held
+        two = undefined if isinstance(other, Exception) else other
+        if len(one) != len(two):
+            raise ValueError(f"`function` must return one shape on every branch; got {len(one)} and {len(two)} outputs.")
+        pairs = zip(one, two, strict=True)
+        return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b)) for a, b in pairs]
+
+    def _call(self, path: _Path) -> Any:
+        given = [part.copy().view(arrays.Traced) for part in (self.symbols[:, : self.states], self.symbols[:, self.states :])]
+        before = scalars.decide, refusal.swallowed
+        scalars.decide, refusal.swallowed = path.decide, []
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = self.function(*given)
+            if refusal.swallowed:
+                raise refusal.swallowed[0]
+            self._check_untouched(given)
+            return result
+        except EnclosureError:
+            raise
+        except (Exception, SystemExit) as error:
+            if refusal.swallowed:  # NumPy has put another error in its place
+                raise refusal.swallowed[0] from None
+            if isinstance(error, ValueError):
+                raise
+            raise EnclosureError(
+                f"`function` must not raise when called on symbols; got {type(error).__name__}: {error} "
+                f"({_last_line(error)}). Use NumPy functions on the arrays alone."
+            ) from error
+        finally:
+            scalars.decide, refusal.swallowed = before
+
+    def _check_untouched(self, given: list[Any]) -> None:
+        whole = np.concatenate([np.asarray(part).view(np.ndarray) for part in given], axis=1)
+        if any(one is not two for one, two in zip(whole.flat, self.symbols.flat, strict=True)):
+            raise EnclosureError("`function` must not change its arguments; it wrote to them. Copy them first.")
+
+    def _outputs(self, result: Any) -> list[int]:
+        if isinstance(result, list | tuple):
+            result = np.array([arrays.plain_objects(part) for part in result], dtype=object)
+        array = arrays.plain_objects(result)
+        if array.ndim != 2 or len(array) != _ROWS:
+            raise ValueError(
+                f"`function` must return shape ({_ROWS}, P); got {array.shape}. Use np.stack(..., axis=1)."
+            )
+        for row, output in np.ndindex(array.shape):
+            value = array[row, output]
+            if not isinstance(value, Node) and value != value:
+                raise EnclosureError(
+                    f"`function` must assign every output; output {output} of row {row} was never assigned. "
+                    "Start from np.zeros_like(states)."
+                )
+        rows = [[self._number(value) for value in row] for row in array]
+        self._check_rows(rows)
+        return rows[0]
+
+    def _number(self, value: Any) -> int:
+        value = scalars.as_number(value)
+        if not isinstance(value, Node):
+            value = scalars.as_constant(value, "function")
+        return scalars.as_node(value, self.graph).number
+
+    def _check_rows(self, rows: list[list[int]]) -> None:
+        others = {float(len(self.renamed) + k) for k in range(len(self.renamed))}
+        for number in self.graph.reaches(rows[0]):
+            if self.graph.operations[number] == codes.INPUT and self.graph.values[number] in others:
+                raise EnclosureError(
+                    "`function` must treat rows independently; an output of the first row depends on the "
+                    "second. Use axis=-1, not the whole batch."
+                )
+        if [_renamed(self.graph, number, self.renamed) for number in rows[1]] != rows[0]:
+            raise EnclosureError(
+                "`function` must treat all rows alike; the second row is computed otherwise than the first."
+            )
+
+
+def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
+    """The node that a node of the second row is in the first."""
+    waiting = [number]
+    while waiting:
+        node = waiting[-1]
+        missing = [k for k in graph.operands[node] if k not in known]
+        if node in known:
+            waiting.pop()
+        elif missing:
+            waiting += missing
+        else:
+            waiting.pop()
+            operands = tuple(known[k] for k in graph.operands[node])
+            operation, line = graph.operations[node], graph.lines[node]
+            if operation == codes.AND and operands[0] == operands[1]:
+                known[node] = operands[0]
+            elif operation == codes.NOT and graph.operations[operands[0]] == codes.NOT:
+                known[node] = graph.operands[operands[0]][0]
+            else:
+                known[node] = graph.add(operation, operands, graph.values[node], line)
+    return known[number]
+
+
+def _last_line(error: BaseException) -> str:
+    """The last line of the user's on the way to an error."""
+    place, frame = "", error.__traceback__
+    while frame is not None:
+        name = frame.tb_frame.f_code.co_filename
+        if not name.startswith((refusal._OWN, refusal._NUMPY)):
+            place = f"{Path(name).name}:{frame.tb_lineno}"
+        frame = frame.tb_next
+    return place
