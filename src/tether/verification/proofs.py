@@ -28,7 +28,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from tether.verification import intervals
-from tether.verification.claim import Claim
+from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import constant
 from tether.verification.graph import Node, UnboundedError
 from tether.verification.interpreter import Enclosure, enclose, reason
@@ -319,12 +319,14 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
         # Both hold M, so that their overlap does.
         low = np.maximum(found.lower[:, -1], add_down(point.lower.T, -change))
         high = np.minimum(found.upper[:, -1], add_up(point.upper.T, change))
-        low, high = intervals.add((low, high), region.turns(point.lower.T, point.upper.T, center))
+        low, high = intervals.add((low, high), region.turns(low, high, 0.5 * lower + 0.5 * upper))
         own = np.maximum(np.abs(low), np.abs(high))
         rounding = interval_rounding(claim, cells, own, found.error[:, -1])
         needed = add_up(np.maximum(add_up(upper, -low), add_up(high, -lower)), rounding)
     unknown = np.isnan(needed).any(axis=1) | np.isnan(gap).any(axis=1)
-    placed, enough = gap <= tolerance, needed <= delta
+    # No two angles are farther apart than half a turn.
+    trivial = claim.schema.output_angles & (delta >= HALF_TURN)
+    placed, enough = gap <= tolerance, (needed <= delta) | trivial
     words, ratio = {}, np.ones(len(cells))
     for row in np.flatnonzero(unknown | ~(placed & enough).all(axis=1)):
         if unknown[row]:

@@ -43,9 +43,9 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | None
     remainder, width = claim.bounds("slopes")[:, -1] * radius, claim.bounds("half_width")
     turns = 2 * np.pi * claim.schema.output_angles
     roundings = (inputs + 4) * size + 7 * width + 6 * remainder + claim.base
-    if claim.blend >= 2:
+    if claim.blended:
         largest = (size + width + remainder + claim.bounds("offset")).max(axis=0)
-        roundings = roundings + (2 * claim.blend + 16) * (largest + turns)
+        roundings = roundings + (2 * claim.blended + 24) * (largest + turns)
     assumed = ASSUMED_ROUNDINGS * (size + claim.base + 2 * turns)
     unwrapping = (4 * (size + claim.base) + 8 * turns)[cells] * ROUNDOFF
     own = _of_trusted(assumed[cells] * ROUNDOFF, proved, unwrapping)
