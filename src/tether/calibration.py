@@ -20,12 +20,6 @@ from tether.ranges import SamplingConfig
 from tether.remainders import Remainder
 from tether.trusted import TrustedModel
 
-DISTRIBUTION = (
-    "a memory drawn uniformly, a point uniform in its coverage ball moved into the domain box, drawn again "
-    "if it is outside the domain"
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Exceedance:
     """What draws showed.
@@ -55,7 +49,7 @@ def draws_allowed(epsilon: float, beta: float) -> int:
 
 
 def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
-    """(count, D) independent physical inputs of the domain, from :data:`DISTRIBUTION`."""
+    """(count, D) independent physical inputs of the domain, from :data:`tether.wording.DISTRIBUTION`."""
     kept: list[Array] = []
     missing = count
     while missing > 0:

@@ -88,6 +88,8 @@ def verify_command(
         console.print(f"{name}: delta at most {largest:.6g}, median {median:.6g}", highlight=False)
     for line in (result.statement, *result.notes):
         console.print(line, highlight=False)
+    if result.not_vouched:
+        console.print(f"Not vouched for: {', '.join(result.not_vouched)}.", highlight=False)
     if not result.verified:
         console.print(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)

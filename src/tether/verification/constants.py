@@ -77,7 +77,7 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str |
             return f"cell {cell}: output '{name}': M at the memory is not the stated center"
         change = rates[output] * reach
         largest = np.full((1, len(claim.schema.outputs)), float((abs(value) + change).upper()))
-        rounding = float(interval_rounding(claim, index, largest, None)[0, output])
+        rounding = float(interval_rounding(claim, index, largest, 0.0)[0, output])
         needed = (upper - value + change).max(value + change - lower) + arb(rounding)
         if not needed <= delta:
             return _too_small(cell, name, "delta", delta, needed)
@@ -88,7 +88,7 @@ def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array) -
     """By Taylor's theorem: the remainder is at most half the bend times the distance squared."""
     scale = claim.cells("scale")
     widest = arb(float(scale.max()))
-    rounding = affine_rounding(claim, np.array([cell]), None)[0]
+    rounding = affine_rounding(claim, np.array([cell]), 0.0)[0]
     off = claim.bounds("jacobian")[cell] - given
     for output, name in enumerate(claim.schema.outputs):
         center = arb(float(claim.bounds("center")[cell, output]))

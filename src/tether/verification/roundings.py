@@ -8,34 +8,23 @@ from numpy.typing import NDArray
 from tether.data import Array
 from tether.verification.claim import ROUNDOFF, Claim
 
-ASSUMED_ROUNDINGS = 32
-"""What M's own float64 evaluation may be off by, in roundings of the numbers it returns, where its proved error is
-larger: an assumption that certificates state."""
 _MORE = 1 + 1e-9  # for the roundings of the sums below, all of positive numbers
 
 
-def _of_trusted(assumed: Array, proved: Array | None, unwrapping: Array) -> Array:
-    """M's own error: what is proved of it, or what is assumed, whichever is less; and that of unwrapping."""
-    if proved is None:
-        return assumed
-    proved = np.where(np.isnan(proved), np.inf, proved)
-    return np.minimum(assumed, proved + unwrapping)
-
-
-def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | None) -> Array:
+def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | float) -> Array:
     """(n, P) roundings that an offset must cover: of A, of the limits and delta, of the base, and of M.
 
     A(s) takes D differences, D products and a sum of D + 1 numbers; the limits and the base one sum each;
     delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width,
-    4 u of the remainder and one of the base; M may be off by what is proved of it or 32 u of what it returns
-    (2 u of its distance from A), and twice that of its turns, of which unwrapping an angle passes through a few.
+    4 u of the remainder and one of the base; M is off by what is proved of it, and 4 u of what it returns and of
+    a few turns where it is made an increment or an angle is unwrapped.
     A blend of B cells: weights sum to one up to (B + 2) u, and averaging errs by as much again, of the largest
     numbers of any cell, because any may take part beside any other.
 
     Args:
         claim: the claim.
         cells: (n,) which cells.
-        proved: (n, P) a bound on M's own error over each cell; None: there is none.
+        proved: (n, P) a bound on M's own error over each cell; 0 where the claim is about what M returns.
     """
     scale, inputs = claim.cells("scale"), len(claim.schema.inputs)
     radius, jacobian = claim.bounds("radii")[:, -1:], np.abs(claim.bounds("jacobian"))
@@ -46,13 +35,11 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | None
     if claim.blended:
         largest = (size + width + remainder + claim.bounds("offset")).max(axis=0)
         roundings = roundings + (2 * claim.blended + 24) * (largest + turns)
-    assumed = ASSUMED_ROUNDINGS * (size + claim.base + 2 * turns)
-    unwrapping = (4 * (size + claim.base) + 8 * turns)[cells] * ROUNDOFF
-    own = _of_trusted(assumed[cells] * ROUNDOFF, proved, unwrapping)
-    return (roundings[cells] * ROUNDOFF + own) * _MORE
+    roundings = roundings + 4 * (size + claim.base) + 8 * turns
+    return (roundings[cells] * ROUNDOFF + proved) * _MORE
 
 
-def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array, proved: Array | None) -> Array:
+def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array, proved: Array | float) -> Array:
     """(n, P) roundings that an interval's delta must cover: of the base, and of M; the limits have none.
 
     Args:
@@ -64,6 +51,4 @@ def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array, pr
     ends = claim.bounds("lower")[cells], claim.bounds("upper")[cells]
     size = np.maximum(np.abs(ends[0]), np.abs(ends[1])) + claim.base
     turns = 2 * np.pi * claim.schema.output_angles
-    assumed = (ASSUMED_ROUNDINGS * (size + 2 * turns)) * ROUNDOFF
-    own = _of_trusted(assumed, proved, (4 * size + 8 * turns) * ROUNDOFF)
-    return (size * ROUNDOFF + own + 2 * ROUNDOFF * largest) * _MORE
+    return ((5 * size + 8 * turns + 2 * largest) * ROUNDOFF + proved) * _MORE

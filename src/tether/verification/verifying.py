@@ -32,6 +32,7 @@ class Verification:
         cells: how many cells the claim is about.
         statement: what was shown, in a sentence.
         notes: what could not be compared, in sentences.
+        not_vouched: fields of the certificate that were measured on data, or are names; nothing is said of them.
     """
 
     verified: bool
@@ -40,6 +41,7 @@ class Verification:
     cells: int
     statement: str
     notes: tuple[str, ...]
+    not_vouched: tuple[str, ...] = ()
 
 
 def verify(
@@ -71,17 +73,20 @@ def verify(
         certificate = beside
     claim = read_claim(path)
     notes = _compare_sources(claim, trusted)
+    not_vouched: tuple[str, ...] = ()
     if certificate is None:
         notes.append("No certificate was given to compare the model with.")
     else:
-        check_certificate(Path(certificate), claim)
+        not_vouched = check_certificate(Path(certificate), claim, trusted)
     check_trusted(trusted, claim.centers, claim.schema)
     _compare_centers(claim, trusted)
     statement = _establish(claim, trusted, seed, progress)
     maxima, medians = claim.delta.max(axis=0).tolist(), np.median(claim.delta, axis=0).tolist()
     deltas = dict(zip(claim.schema.outputs, zip(maxima, medians, strict=True), strict=True))
     verified = claim.evidence != "sampled"
-    return Verification(verified, claim.evidence, deltas, len(claim), statement, tuple(notes))
+    return Verification(
+        verified, claim.evidence, deltas, len(claim), statement, tuple(notes), not_vouched
+    )
 
 
 def _compare_sources(claim: Claim, trusted: TrustedModel) -> list[str]:
@@ -129,7 +134,11 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         raise CertificateError(f"not verified: evidence {claim.evidence!r} is not a level that is known.")
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
-    return f"Delta was shown again for each of {len(claim)} cells, {how}."
+    blended = (
+        f" Up to {claim.blended} cells are blended: each was shown over its whole coverage ball, and an average "
+        "is no farther from the trusted model than its parts are on average."
+    )
+    return f"Delta was shown again for each of {len(claim)} cells, {how}." + (blended if claim.blended else "")
 
 
 def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:
