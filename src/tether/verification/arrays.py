@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.verification.graph import ASARRAY, EMPTY, Graph, Term, as_term, constant_of, number, select, truth
+from tether.verification.graph import ASARRAY, EMPTY, Graph, Term, as_term, called_by_user, constant_of, number, select, truth
 from tether.verification.operations import SCALAR, apply_or_fold, total
 
 _FLOATS = (None, float, np.float64, np.dtype(np.float64), np.dtype(object), object, "float", "float64", "d", "f8")
@@ -46,6 +46,14 @@ class TermArray(np.ndarray):
     def graph(self) -> Graph:
         """The graph of the trace that is going on."""
         return CURRENT[-1]
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """What M's own array has; NumPy's code is told what there is."""
+        if not called_by_user():
+            return _DTYPE(self)
+        entries = self.view(np.ndarray).flat
+        return np.dtype(bool if self.size and all(map(_is_truth, entries)) else np.float64)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return handle_ufunc(ufunc, method, inputs, options)
@@ -85,6 +93,13 @@ class TermArray(np.ndarray):
     def fill(self, value: Any) -> None:
         """As NumPy's."""
         self[...] = value
+
+
+_DTYPE = np.ndarray.dtype.__get__  # type: ignore[attr-defined]
+
+
+def _is_truth(entry: Any) -> bool:
+    return entry.boolean if type(entry) is Term else isinstance(entry, bool | np.bool_)
 
 
 def handle_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

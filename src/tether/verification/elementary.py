@@ -313,8 +313,15 @@ def _raised(x: Any, exponent: float) -> Any:
 
 
 def real_power_slope(one: Interval, exponent: float) -> Interval:
-    """Slope of a real power."""
-    return multiply(real_power(_positive(one) if exponent < 1 else one, exponent - 1), (exponent, exponent))
+    """Slope of a real power, p x^(p - 1), which only rises or only falls: its ends are those of the range."""
+    base = _positive(one) if exponent < 1 else unknown(~(one[0] >= 0), one)
+
+    def slope(x: Any) -> Any:
+        return arb(0) if x == 0 else arb(exponent) * x ** (arb(exponent) - 1)
+
+    ends = at(slope, np.stack(np.broadcast_arrays(base[0], base[1])))
+    low, high = inflated((ends[0].min(axis=0), ends[1].max(axis=0)))
+    return unknown(np.isnan(base[0]) | np.isnan(base[1]), (low, high))
 
 
 def power_slope(one: Interval, exponent: int) -> Interval:

@@ -85,6 +85,12 @@ class Graph:
         return self.answers[condition]
 
 
+def called_by_user() -> bool:
+    """Whether what asks is the user's code, not NumPy's or ours."""
+    frame = sys._getframe(2)
+    return not frame.f_code.co_filename.startswith((_OWN, _NUMPY, "<__array_function__"))
+
+
 def user_line() -> str:
     """``file:line`` of the innermost frame that is neither ours nor NumPy's."""
     frame = sys._getframe(1)

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tether.verification.arrays import CURRENT, TermArray, checked, is_float64, make_array, plain, wrapped
-from tether.verification.graph import ASARRAY, Graph, Term
+from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
+from tether.verification.arrays import CURRENT, FUNCTIONS, STRUCTURE, TermArray, checked, is_float64, make_array, plain, wrapped
+from tether.verification.graph import ASARRAY, Graph, Term, called_by_user
 from tether.verification.operations import apply, length, total
 
 _LOCK = threading.RLock()
-_FOREIGN = {"numpy", "math", "scipy", "torch", "flint", "tether", "joblib", "builtins", "pytest", "_pytest"}
+_FOREIGN = {"numpy", "math", "scipy", "torch", "flint", "tether", "joblib", "numba", "builtins", "pytest", "_pytest"}
 _MATH = {
     "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
     "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh",
@@ -74,7 +75,7 @@ def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
 
     def converter(original: Any, copies: bool) -> Callable[..., Any]:
         def convert(value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
-            copy = copies and options.pop("copy", True) is not False
+            copy = copies and bool(options.pop("copy", True))
             depth, _ = options.pop("ndmin", 0), options.pop("order", None)
             _ = options.pop("subok", None)
             if args or options:
@@ -105,6 +106,57 @@ def has_terms(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(has_terms, value))
     return type(value) is Term or isinstance(value, TermArray)
+
+
+class _Ufunc:
+    """A ufunc that makes an array of terms of a list of them, which NumPy would make a plain one of."""
+
+    def __init__(self, graph: Graph, ufunc: np.ufunc) -> None:
+        self._graph, self._ufunc = graph, ufunc
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._ufunc(*(_array_of(self._graph, value) for value in args), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._ufunc, name)
+        if name not in ("reduce", "accumulate", "outer", "reduceat", "at"):
+            return value
+        return lambda *args, **options: value(*(_array_of(self._graph, part) for part in args), **options)
+
+
+def _array_of(graph: Graph, value: Any) -> Any:
+    return make_array(graph, value) if isinstance(value, list | tuple) and has_terms(value) else value
+
+
+def _takers(graph: Graph, module: Any) -> dict[str, Callable[..., Any]]:
+    """Functions that compute or move, with lists of terms made arrays of them."""
+
+    def taker(original: Any) -> Callable[..., Any]:
+        def take(*args: Any, **options: Any) -> Any:
+            args = tuple(_array_of(graph, value) for value in args)
+            return original(*args, **{key: _array_of(graph, value) for key, value in options.items()})
+
+        return take
+
+    found: dict[str, Callable[..., Any]] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, np.ufunc):
+            found[name] = _Ufunc(graph, value)
+        elif callable(value) and not isinstance(value, type) and value in _TAKERS:
+            found[name] = taker(value)
+    return found
+
+
+_JOINERS = {np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block, np.meshgrid}
+_TAKERS = ({value for value in FUNCTIONS if not isinstance(value, tuple)} | STRUCTURE) - _JOINERS
+_NONE = object()
+
+
+def _type_of(*args: Any) -> Any:
+    """`type` of terms: what M's own numbers and arrays are."""
+    if len(args) == 1 and type(args[0]) is Term:
+        return np.bool_ if args[0].boolean else np.float64
+    return np.ndarray if len(args) == 1 and isinstance(args[0], TermArray) else type(*args)
 
 
 def _scalars(graph: Graph) -> dict[str, Callable[..., Any]]:
@@ -149,18 +201,22 @@ def _alone(value: Any) -> Any:
 def patched(graph: Graph, function: Any) -> Iterator[None]:
     """NumPy and math as M sees them while it is traced."""
     with _LOCK:
-        exchanged = [(np, _makers(graph) | _converters(graph)), (math, _scalars(graph))]
+        makers = _makers(graph) | _converters(graph) | _takers(graph, np)
+        exchanged = [(np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))]
         by_original = {}
         places: list[tuple[dict[str, Any], str, Any, Any]] = []
         for module, names in exchanged:
             for name, new in names.items():
                 old = getattr(module, name)
-                by_original[id(old)] = (old, _for_this_thread(old, new))
+                if id(old) not in by_original:
+                    by_original[id(old)] = (old, new if isinstance(new, _Ufunc) else _for_this_thread(old, new))
                 places.append((vars(module), name, *by_original[id(old)]))
         for space in _namespaces(function):
             for name, value in list(space.items()):
                 if id(value) in by_original:
                     places.append((space, name, *by_original[id(value)]))
+            if "type" not in space:
+                places.append((space, "type", _NONE, _type_of))
         CURRENT.append(graph)
         try:
             for space, name, _, new in places:
@@ -169,14 +225,18 @@ def patched(graph: Graph, function: Any) -> Iterator[None]:
         finally:
             CURRENT.pop()
             for space, name, old, _ in places:
-                space[name] = old
+                if old is _NONE:
+                    space.pop(name, None)
+                else:
+                    space[name] = old
 
 
 def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
     mine = threading.get_ident()
 
     def either(*args: Any, **options: Any) -> Any:
-        return (new if threading.get_ident() == mine else old)(*args, **options)
+        own = threading.get_ident() == mine and called_by_user()
+        return (new if own else old)(*args, **options)
 
     return either
 
