@@ -126,7 +126,16 @@ def handle_rest(graph: Graph, func: Any, args: Any, kwargs: Any) -> Any:
     plain_args, plain_kwargs = _as_floats(args), _as_floats(kwargs)
     if plain_args is None or plain_kwargs is None:
         graph.refuse(f"np.{getattr(func, '__name__', func)}, which has no rule here")
-    return func(*plain_args, **plain_kwargs)
+    return _sealed(func(*plain_args, **plain_kwargs))
+
+
+def _sealed(result: Any) -> Any:
+    """Not to be written to: it may be a view in NumPy, and is none of M's arrays here."""
+    if isinstance(result, tuple | list):
+        return type(result)(map(_sealed, result)) if type(result) in (tuple, list) else result
+    if isinstance(result, np.ndarray):
+        result.flags.writeable = False
+    return result
 
 
 def _term_function(self: Term, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -263,7 +272,9 @@ def _as_floats(value: Any) -> Any:
         if any(type(entry) is Term for entry in entries.flat):
             return None
         kinds = {isinstance(entry, bool | np.bool_) for entry in entries.flat}
-        return entries.astype(bool if kinds == {True} else np.float64)
+        floats = entries.astype(bool if kinds == {True} else np.float64)
+        floats.flags.writeable = False
+        return floats
     if isinstance(value, tuple | list):
         parts = [_as_floats(part) for part in value]
         missing = any(part is None and own is not None for part, own in zip(parts, value, strict=True))

@@ -8,9 +8,11 @@ the thread that traces, and put back whatever happens.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -22,7 +24,7 @@ from tether.verification.graph import ASARRAY, Graph, Term, called_by_user
 from tether.verification.operations import apply, length, total
 
 _LOCK = threading.RLock()
-_FOREIGN = {"numpy", "math", "scipy", "torch", "flint", "tether", "joblib", "numba", "builtins", "pytest", "_pytest"}
+_FOREIGN = {"numpy", "scipy", "torch", "flint", "joblib", "numba", "pytest", "_pytest"}
 _MATH = {
     "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
     "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh",
@@ -242,41 +244,49 @@ def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
 
 
 def _namespaces(function: Any) -> list[dict[str, Any]]:
-    """Globals of the user's functions and modules that M may reach."""
+    """Globals of M and of the user's functions that its code names, and theirs."""
     found: dict[int, dict[str, Any]] = {}
     waiting, seen = [function], set()
     while waiting and len(seen) < 10_000:
         item = waiting.pop()
-        if id(item) in seen:
+        if id(item) in seen or isinstance(item, str | bytes | int | float | np.ndarray):
             continue
         seen.add(id(item))
-        if isinstance(item, MethodType):
+        if isinstance(item, partial):
+            waiting += [item.func, *item.args, *item.keywords.values()]
+        elif isinstance(item, MethodType):
             waiting += [item.__func__, item.__self__]
         elif isinstance(item, FunctionType):
-            cells = (cell.cell_contents for cell in item.__closure__ or () if _is_set(cell))
-            waiting += [*cells, *(item.__defaults__ or ())]
-            _visit(item.__globals__, found, waiting)
-        elif isinstance(item, ModuleType):
-            _visit(vars(item), found, waiting)
+            waiting += [cell.cell_contents for cell in item.__closure__ or () if _is_set(cell)]
+            waiting += [*(item.__defaults__ or ()), getattr(item, "__wrapped__", None)]
+            if _is_users(item.__globals__.get("__name__")):
+                found[id(item.__globals__)] = item.__globals__
+                waiting += _named(item)
         elif isinstance(item, type):
-            if item.__module__.partition(".")[0] not in _FOREIGN:
-                waiting += list(vars(item).values())
-        elif hasattr(item, "func") and callable(item):  # functools.partial
-            waiting.append(item.func)
-        elif not isinstance(item, CodeType | str | bytes | int | float | np.ndarray):
-            waiting.append(type(item))
-            waiting += [v for v in getattr(item, "__dict__", {}).values() if callable(v)]
+            waiting += list(vars(item).values()) if _is_users(item.__module__) else []
+        elif isinstance(item, staticmethod | classmethod):
+            waiting.append(item.__func__)
+        elif _is_users(type(item).__module__):
+            waiting += [type(item), *getattr(item, "__dict__", {}).values()]
     return list(found.values())
 
 
-def _visit(space: dict[str, Any], found: dict[int, dict[str, Any]], waiting: list[Any]) -> None:
-    if id(space) in found or str(space.get("__name__", "")).partition(".")[0] in _FOREIGN - {"tether"}:
-        return
-    if str(space.get("__name__", "")).startswith(__package__ or "tether.verification"):
-        return
-    found[id(space)] = space
-    kinds = (FunctionType, MethodType, ModuleType, type)
-    waiting += [value for value in list(space.values()) if isinstance(value, kinds)]
+def _named(function: FunctionType) -> list[Any]:
+    """What a function's code refers to by name, attributes of the user's modules included."""
+    space, names, codes = function.__globals__, set(), [function.__code__]
+    while codes:
+        code = codes.pop()
+        names |= set(code.co_names)
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+    values = [space[name] for name in sorted(names) if name in space]
+    modules = [value for value in values if isinstance(value, ModuleType) and _is_users(value.__name__)]
+    return values + [vars(module)[name] for module in modules for name in sorted(names) if name in vars(module)]
+
+
+def _is_users(module: Any) -> bool:
+    top = str(module).partition(".")[0]
+    own = __package__ or "tether.verification"
+    return top not in _FOREIGN and top not in sys.stdlib_module_names - {"__main__"} and not str(module).startswith(own)
 
 
 def _is_set(cell: Any) -> bool:

@@ -24,7 +24,7 @@ from tether.verification.arrays import (
 from tether.verification.graph import EMPTY, Graph, Term
 from tether.verification.operations import apply_or_fold, length
 
-_NONE, _FULL = np._NoValue, np.full
+_NONE, _FULL, _EINSUM = np._NoValue, np.full, np.einsum
 
 
 def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[..., Any]:
@@ -227,6 +227,8 @@ def _einsum(graph: Graph, subscripts: Any, *operands: Any, **options: Any) -> An
             if sizes.setdefault(letter, size) != size:
                 graph.refuse("np.einsum that broadcasts")
     summed = [c for c in letters if c not in wanted]
+    if len(arrays) == 1 and not summed:  # moves entries only, and is a view
+        return wrapped(graph, _EINSUM(subscripts, arrays[0]))
     result = EMPTY([sizes[c] for c in wanted] + [int(np.prod([sizes[c] for c in summed]))], dtype=object)
     for place in product(*(range(sizes[c]) for c in wanted)):
         for k, inner in enumerate(product(*(range(sizes[c]) for c in summed))):
