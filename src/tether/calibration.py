@@ -20,6 +20,7 @@ from tether.ranges import SamplingConfig
 from tether.remainders import Remainder
 from tether.trusted import TrustedModel
 
+
 @dataclass(frozen=True, eq=False)
 class Exceedance:
     """What draws showed.

@@ -86,7 +86,9 @@ def model_of(seed: int) -> tuple[ConstrainedModel, TrustedModel]:
         bounds = bound_by_expansions(cells, trusted, schema, target, observations=seen, blend=blend)
     else:
         bounds = bound_by_intervals(cells, trusted, schema, target, inputs=data, evidence="proved")
-    frame = Frame(schema, target, Scaling(np.zeros(inputs), scale), Scaling(np.zeros(outputs), np.ones(outputs)))
+    frame = Frame(
+        schema, target, Scaling(np.zeros(inputs), scale), Scaling(np.zeros(outputs), np.ones(outputs))
+    )
     return ConstrainedModel(mlp(frame.features_width, outputs, (4,)), frame, cells, bounds), trusted
 
 
@@ -113,7 +115,9 @@ def scale_array(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any])
 def move_array(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any]) -> None:
     name = pick(rng, arrays)
     size = np.abs(arrays[name]).max() + 1e-3
-    arrays[name] += rng.choice([1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 2 * np.pi]) * size * rng.standard_normal()
+    arrays[name] += (
+        rng.choice([1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 2 * np.pi]) * size * rng.standard_normal()
+    )
 
 
 def set_entries(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any]) -> None:
@@ -209,14 +213,19 @@ def refuted(path: Path, trusted: TrustedModel, rng: np.random.Generator, points:
     claimed = model.bounds.delta.max(axis=0)
     best: np.ndarray | None = None
     for _ in range(3):
-        inputs = np.concatenate([_drawn(cells, rng, points), *([] if best is None else [_near(best, cells, rng)])])
+        inputs = np.concatenate(
+            [_drawn(cells, rng, points), *([] if best is None else [_near(best, cells, rng)])]
+        )
         inputs = schema.wrap_inputs(inputs[:, : len(schema.states)], inputs[:, len(schema.states) :])
         location = model.locate(inputs)
         inside = location.in_domain
         if not inside.any():
             return None
         inputs = inputs[inside]
-        limits, values = model.limits(inputs, model.locate(inputs)), trusted.target(inputs, schema, model.frame.target)
+        limits, values = (
+            model.limits(inputs, model.locate(inputs)),
+            trusted.target(inputs, schema, model.frame.target),
+        )
         farthest = np.maximum(schema.distance(values, limits.lower), schema.distance(limits.upper, values))
         excess = farthest - np.minimum(limits.delta, claimed * (1 + 1e-15))
         row, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
@@ -297,7 +306,9 @@ def main(arguments: list[str] | None = None) -> tuple[Counter[str], list[str]]:
                 break
     listed = ", ".join(f"{key} {count:,}" for key, count in counts.items())
     seconds = time.monotonic() - begun
-    print(f"forged: {listed}, wrong {len(wrong)} (seeds {options.seed} to {last}, {seconds:.0f} s)", flush=True)
+    print(
+        f"forged: {listed}, wrong {len(wrong)} (seeds {options.seed} to {last}, {seconds:.0f} s)", flush=True
+    )
     return counts, wrong
 
 

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import json
-import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_affine_tethers import model_of, random_system
 
@@ -398,6 +397,7 @@ def zoo_program():
     return trace(zoo, 2, 0, 12)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(-2, 2), min_size=2, max_size=2),
     st.lists(st.floats(0, 0.5), min_size=2, max_size=2),
@@ -410,7 +410,9 @@ def test_numbers_hold_values_and_slopes(middle, reach, seed):
     found = enclose(zoo_program(), low[None], high[None], slopes=True)
     ends = np.stack([found.lower[:, 0], found.upper[:, 0]], axis=1)
     zero = (np.zeros(1), np.zeros(1))
-    slopes = [[[float(np.ravel(end)[0]) for end in out.get(k, zero)] for k in range(2)] for out in found.slopes]
+    slopes = [
+        [[float(np.ravel(end)[0]) for end in out.get(k, zero)] for k in range(2)] for out in found.slopes
+    ]
     values = zoo(points, None)
     for j, (least, greatest) in enumerate(ends):
         assert (values[:, j] >= least).all() and (values[:, j] <= greatest).all(), j
@@ -425,7 +427,12 @@ def test_numbers_hold_values_and_slopes(middle, reach, seed):
 
 def bounds_of(function, low=-1.0, high=1.0, inputs=1, outputs=1):
     """Least and greatest value of the first output over a box; raises where there is none."""
-    found = enclose(trace(function, inputs, 0, outputs), np.full((1, inputs), low), np.full((1, inputs), high), slopes=True)
+    found = enclose(
+        trace(function, inputs, 0, outputs),
+        np.full((1, inputs), low),
+        np.full((1, inputs), high),
+        slopes=True,
+    )
     ends = [found.lower[0, 0], found.upper[0, 0], *(end for part in found.slopes[0].values() for end in part)]
     if not np.isfinite(np.concatenate([np.ravel(end) for end in ends])).all():
         raise UnboundedError("no bound")

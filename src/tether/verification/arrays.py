@@ -1,7 +1,7 @@
 """NumPy arrays of terms: structure is NumPy's own, mathematics is that of :mod:`operations`.
 
-Views, copies, assignment, splitting, stacking and iteration happen in NumPy, on an array of immutable objects.
-What computes is known by name, or refused.
+Views, copies, assignment, splitting, stacking and iteration happen in NumPy, on an array of immutable
+objects. What computes is known by name, or refused.
 """
 
 from __future__ import annotations
@@ -11,25 +11,56 @@ from typing import Any
 
 import numpy as np
 
-from tether.verification.graph import ASARRAY, EMPTY, Graph, Term, as_term, called_by_user, constant_of, number, select, truth
+from tether.verification.graph import (
+    ASARRAY,
+    EMPTY,
+    Graph,
+    Term,
+    as_term,
+    called_by_user,
+    constant_of,
+    number,
+    select,
+    truth,
+)
 from tether.verification.operations import SCALAR, apply_or_fold, total
 
-_FLOATS = (None, float, np.float64, np.dtype(np.float64), np.dtype(object), object, "float", "float64", "d", "f8")
+_FLOATS = (
+    None,
+    float,
+    np.float64,
+    np.dtype(np.float64),
+    np.dtype(object),
+    object,
+    "float",
+    "float64",
+    "d",
+    "f8",
+)
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """What computes, by NumPy's function; filled in by :mod:`reductions`."""
-_COMPARE = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_not", "logical_and"}
+_COMPARE = {
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "equal",
+    "not_equal",
+    "logical_not",
+    "logical_and",
+}
 _COMPARE |= {"logical_or", "logical_xor"}
-STRUCTURE = frozenset(
-    getattr(np, name)
-    for name in """
-    stack concatenate concat vstack hstack dstack column_stack block append reshape ravel transpose swapaxes
-    moveaxis rollaxis squeeze expand_dims broadcast_to broadcast_arrays take take_along_axis roll rot90 flip
-    fliplr flipud repeat tile split array_split hsplit vsplit dsplit copy diagonal diag diagflat tril triu
-    atleast_1d atleast_2d atleast_3d shape ndim size delete insert resize meshgrid fill_diagonal unstack
-    permute_dims matrix_transpose tensordot kron polyval trapezoid gradient average put put_along_axis
-    """.split()
-    if hasattr(np, name)
-)
+_NAMES = (
+    "stack", "concatenate", "concat", "vstack", "hstack", "dstack", "column_stack", "block", "append",
+    "reshape", "ravel", "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze", "expand_dims",
+    "broadcast_to", "broadcast_arrays", "take", "take_along_axis", "roll", "rot90", "flip", "fliplr",
+    "flipud", "repeat", "tile", "split", "array_split", "hsplit", "vsplit", "dsplit", "copy", "diagonal",
+    "diag", "diagflat", "tril", "triu", "atleast_1d", "atleast_2d", "atleast_3d", "shape", "ndim", "size",
+    "delete", "insert", "resize", "meshgrid", "fill_diagonal", "unstack", "permute_dims",
+    "matrix_transpose", "tensordot", "kron", "polyval", "trapezoid", "gradient", "average", "put",
+    "put_along_axis",
+)  # fmt: skip
+STRUCTURE = frozenset(getattr(np, name) for name in _NAMES if hasattr(np, name))
 """What only moves entries, or is written in terms of functions that are known."""
 
 
@@ -40,7 +71,7 @@ CURRENT: list[Graph] = []
 class TermArray(np.ndarray):
     """An object array of terms and plain numbers."""
 
-    __array_priority__ = 1000.0
+    __array_priority__ = 1000.0  # type: ignore[assignment,override]
 
     @property
     def graph(self) -> Graph:
@@ -75,7 +106,11 @@ class TermArray(np.ndarray):
                 self.graph.refuse("an assignment by a mask of other shape")
             super().__setitem__(..., ASARRAY(masked))
             return
-        super().__setitem__(index, checked(self.graph, value))
+        value = checked(self.graph, value)
+        if type(value) is not Term and not isinstance(value, TermArray):
+            value = objects(value)
+            value = value if value.ndim else value[()]
+        super().__setitem__(index, value)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TermArray):
@@ -168,14 +203,38 @@ def _method(function: Any) -> Callable[..., Any]:
 
 
 def install_methods() -> None:
-    """Methods that compute, as the functions of the same name do; the rest of what ndarray computes raises."""
-    for name in ("sum", "mean", "prod", "min", "max", "cumsum", "cumprod", "clip", "dot", "std", "var", "trace"):
+    """Methods that compute, as the functions of the same name do; other such methods raise."""
+    for name in (
+        "sum",
+        "mean",
+        "prod",
+        "min",
+        "max",
+        "cumsum",
+        "cumprod",
+        "clip",
+        "dot",
+        "std",
+        "var",
+        "trace",
+    ):
         setattr(TermArray, name, _method(getattr(np, name)))
     for name in ("any", "all", "round"):
         setattr(TermArray, name, _method(getattr(np, name)))
-    for name in "argmax argmin argsort sort partition argpartition searchsorted nonzero choose compress".split():
+    for name in [
+        "argmax",
+        "argmin",
+        "argsort",
+        "sort",
+        "partition",
+        "argpartition",
+        "searchsorted",
+        "nonzero",
+        "choose",
+        "compress",
+    ]:
         setattr(TermArray, name, _refused_method(name))
-    for name in "tobytes tofile dump dumps byteswap setfield getfield view".split():
+    for name in ["tobytes", "tofile", "dump", "dumps", "byteswap", "setfield", "getfield", "view"]:
         if name != "view":
             setattr(TermArray, name, _refused_method(name))
 
@@ -199,8 +258,13 @@ def is_float64(dtype: Any) -> bool:
 
 def _check_options(graph: Graph, name: str, options: dict[str, Any]) -> None:
     """Drops options that change nothing; refuses those that change what is computed."""
-    options.pop("subok", None), options.pop("order", None)
-    dtype, casting, where = options.pop("dtype", None), options.pop("casting", "same_kind"), options.pop("where", True)
+    for key in ("subok", "order"):
+        options.pop(key, None)
+    dtype, casting, where = (
+        options.pop("dtype", None),
+        options.pop("casting", "same_kind"),
+        options.pop("where", True),
+    )
     if not is_float64(dtype) and not (name in _COMPARE and dtype in (bool, np.bool_)):
         graph.refuse(f"np.{name} with dtype={dtype}")
     if casting not in ("same_kind", "safe"):
@@ -241,7 +305,29 @@ def plain(graph: Graph, value: Any) -> np.ndarray:
     array = ASARRAY(value)
     if array.dtype.kind not in "biufO" or array.dtype == np.longdouble:
         graph.refuse(f"numbers of type {array.dtype}")
-    return array.view(np.ndarray).astype(object)
+    return objects(array.view(np.ndarray))
+
+
+def objects(array: Any) -> np.ndarray:
+    """An object array of the same numbers: of NumPy's own, because ``~True`` of Python's is -2."""
+    array = ASARRAY(array)
+    if array.dtype.kind in "fb" and array.dtype != object:
+        return _BOOLEANS(array) if array.dtype.kind == "b" else _FLOATING(array)
+    return array.astype(object)
+
+
+def _scalar_maker(kind: Any) -> Callable[[np.ndarray], np.ndarray]:
+    make = np.frompyfunc(kind, 1, 1)
+
+    def made(array: np.ndarray) -> np.ndarray:
+        result = EMPTY(array.shape, dtype=object)
+        make(array, out=result) if array.ndim else result.__setitem__((), kind(array[()]))
+        return result
+
+    return made
+
+
+_BOOLEANS, _FLOATING = _scalar_maker(np.bool_), _scalar_maker(np.float64)
 
 
 def wrapped(graph: Graph, result: Any) -> Any:
@@ -306,7 +392,7 @@ def elementwise(graph: Graph, ufunc: np.ufunc, *inputs: Any) -> Any:
     floats = _as_floats([wrapped(graph, array) for array in arrays])
     if floats is not None:  # by NumPy itself, as M's own numbers are
         with np.errstate(all="ignore"):
-            result[...] = ufunc(*floats)
+            result[...] = objects(ufunc(*floats))
     else:
         for place in np.ndindex(result.shape):
             result[place] = apply_or_fold(graph, name, *(array[place] for array in arrays))
@@ -321,7 +407,7 @@ def select_arrays(graph: Graph, condition: Any, one: Any, two: Any) -> Any:
     for place in np.ndindex(result.shape):
         entries = [array[place] for array in arrays]
         if type(entries[0]) is Term:
-            result[place] = select(*entries, graph)
+            result[place] = select(entries[0], entries[1], entries[2], graph)
         else:
             result[place] = entries[1] if entries[0] else entries[2]
     return wrapped(graph, result)
@@ -359,7 +445,7 @@ def make_array(graph: Graph, value: Any) -> Any:
         return wrapped(graph, plain(graph, value))
     array = ASARRAY(value)
     if array.dtype == np.float64 and not isinstance(value, float | np.floating):
-        return wrapped(graph, array.astype(object))
+        return wrapped(graph, objects(array))
     return wrapped(graph, array)
 
 

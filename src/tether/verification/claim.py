@@ -236,7 +236,8 @@ def _schema(fields: Any) -> Schema:
         raise ValueError("`units` of its schema are not texts")
     if set(fields) != {*_TEXTS, "advances", "units"}:
         raise ValueError(f"its schema has {sorted(fields)}")
-    return Schema(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+    texts = {name: tuple(fields[name]) for name in _TEXTS}
+    return Schema(**texts, units=units, advances=tuple(advances))
 
 
 def _check_shapes(path: Path, claim: Claim) -> None:

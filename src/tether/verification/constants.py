@@ -11,8 +11,8 @@ from tether.data import Array
 from tether.errors import CertificateError
 from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
-from tether.verification.evaluation import values_at
 from tether.verification.elementary import precision
+from tether.verification.evaluation import values_at
 from tether.verification.roundings import affine_rounding, interval_rounding
 
 

@@ -138,7 +138,9 @@ def _limits(claim: Claim, inputs: Array, squared: Array) -> _Limits:
     if count and angles.any():
         anchors = np.where(angles, _one_turn(anchors, weight), anchors)
         apart = ((remainders >= 0.5 * np.pi) & (weight > 0)[:, :, None]).any(axis=1)
-    anchor, width, remainder = ((weight[:, :, None] * part).sum(axis=1) for part in (anchors, widths, remainders))
+    anchor, width, remainder = (
+        (weight[:, :, None] * part).sum(axis=1) for part in (anchors, widths, remainders)
+    )
     width = width * _opening(claim, inputs)[:, None]
     # An average of rounded numbers: claimed with some roundings more.
     remainder = remainder + 32 * np.finfo(np.float64).eps * (np.abs(anchor) + width) * (count >= 2)
@@ -148,7 +150,7 @@ def _limits(claim: Claim, inputs: Array, squared: Array) -> _Limits:
 
 
 def _one_turn(anchors: Array, weight: Array) -> Array:
-    """Angles (N, B, P), each moved by whole turns to be nearest to the first of those with a weight (N, B)."""
+    """Angles (N, B, P), moved by whole turns to be nearest to the first with a weight (N, B)."""
     first = (weight > 0).argmax(axis=1)
     reference = anchors[np.arange(len(anchors)), first][:, None]
     return anchors - 2 * np.pi * np.round((anchors - reference) / (2 * np.pi))

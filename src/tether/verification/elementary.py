@@ -1,7 +1,7 @@
 """Ranges and slopes of elementary functions over intervals, from `arb` balls (python-flint) at their ends.
 
-`arb` encloses the exact value at an end; the enclosure is rounded outward to float64, and moved outward by as much
-as NumPy's own function may err, so that a range also holds whatever NumPy returns.
+`arb` encloses the exact value at an end; the enclosure is rounded outward to float64, and moved outward by
+as much as NumPy's own function may err, so that a range also holds whatever NumPy returns.
 """
 
 from __future__ import annotations
@@ -61,11 +61,13 @@ def _ends(value: Any) -> tuple[float, float]:
     middle = float(value)
     if value == middle:
         return middle, middle
-    return float(np.nextafter(float(value.lower()), -np.inf)), float(np.nextafter(float(value.upper()), np.inf))
+    return float(np.nextafter(float(value.lower()), -np.inf)), float(
+        np.nextafter(float(value.upper()), np.inf)
+    )
 
 
 def _near(value: Any) -> tuple[float, float]:
-    """The same where :func:`inflated` follows: half a unit in the last place, and the ball, are left to that."""
+    """The same where :func:`inflated` follows, which has room for a rounding and the ball."""
     middle = float(value)
     if middle and -_LARGE < middle < _LARGE and value.rel_accuracy_bits() > 64:
         return middle, middle
@@ -73,7 +75,7 @@ def _near(value: Any) -> tuple[float, float]:
 
 
 def at(function: Callable[[Any], Any], points: Any) -> Interval:
-    """Enclosures of a function at exact points, but for :func:`inflated`; equal points are asked about once."""
+    """Enclosures of a function at exact points, but for :func:`inflated`; each point once."""
     flat = np.ascontiguousarray(points, dtype=np.float64)
     key = function, flat.shape, flat.tobytes()
     known = _KNOWN.get(key)
@@ -111,7 +113,9 @@ def inflated(one: Interval) -> Interval:
     )
 
 
-def _rising(function: Callable[[Any], Any], least: float = -np.inf, most: float = np.inf) -> Callable[..., Interval]:
+def _rising(
+    function: Callable[[Any], Any], least: float = -np.inf, most: float = np.inf
+) -> Callable[..., Interval]:
     def range_of(one: Interval) -> Interval:
         if one[0] is one[1]:
             low, high = at(function, one[0])
@@ -135,7 +139,7 @@ def _half_turns(one: Interval, quarter: float) -> Interval:
 
 
 def _cosine_like(function: Callable[[Any], Any], quarter: float) -> Callable[[Interval], Interval]:
-    """cos (quarter 0) or sin (quarter 1/2): 1 at multiples 2k, -1 at 2k + 1 of π, counted from the quarter."""
+    """The cosine (quarter 0) or sine (1/2): 1 at 2k, -1 at 2k + 1 half-turns from the quarter."""
 
     def range_of(one: Interval) -> Interval:
         if one[0] is one[1]:
@@ -395,6 +399,6 @@ def _log_add_at(one: Any, two: Any) -> Interval:
 
 
 def share(one: Interval, two: Interval) -> Interval:
-    """exp x / (exp x + exp y), the slope of :func:`log_add` by x."""
+    """Exp x / (exp x + exp y), the slope of :func:`log_add` by x."""
     low, high = divide(ONE, add(ONE, _exp(subtract(two, one))))
     return np.maximum(low, 0.0), np.minimum(high, 1.0)

@@ -1,10 +1,14 @@
 """The delta of a model that is executed in float32, worked out again from its file.
 
-The error analysis is the one that the format states (a model's float32 tables are made from its file by it): with
-``u = 2^-24``, D inputs and B blended cells, memories are rounded in physical units and A is moved there; rounding A,
-its products, their sum and the average costs ``κ (S + h)``, ``κ = (D + 2B + 8) u (1 + 2^-10)``, with S the size of
-A's parts and h the half-width, and 8 u more where angles are moved by whole turns before they are averaged; the last
-sum costs u of the output; and a factor of ``1 + (D + 2B + 24) 2^-23`` makes up for the roundings of delta itself.
+The error analysis is the one that the format states (a model's float32 tables are made from its file by
+it): with
+``u = 2^-24``, D inputs and B blended cells, memories are rounded in physical units and A is moved there;
+rounding A,
+its products, their sum and the average costs ``κ (S + h)``, ``κ = (D + 2B + 8) u (1 + 2^-10)``, with S the
+size of A's parts and h the half-width, and 8 u more where angles are moved by whole turns before they are
+averaged; the last
+sum costs u of the output; and a factor of ``1 + (D + 2B + 24) 2^-23`` makes up for the roundings of delta
+itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """M as a graph of elementary operations: what a trace of its code leaves behind.
 
-A :class:`Graph` is a list of nodes, each an operation on earlier ones; equal nodes are one. A :class:`Term` is
+A :class:`Graph` is a list of nodes, each an operation on earlier ones; equal nodes are one. A
+:class:`Term` is
 the number of a node, immutable, so that NumPy may copy it, store it and hand it out as it does any object.
 """
 
@@ -71,9 +72,13 @@ class Graph:
 
     def refuse(self, what: str) -> NoReturn:
         """Raises, and remembers it in case the user's code goes on as if nothing had been."""
+        raise self.refusal(what)
+
+    def refusal(self, what: str) -> UnboundedError:
+        """The error to raise, which is remembered."""
         line = user_line()
         self.refusals.append(f"{what} at {line}" if line else what)
-        raise UnboundedError(self.refusals[-1])
+        return UnboundedError(self.refusals[-1])
 
     def decide(self, condition: int) -> bool:
         """The answer to a condition in this run through the code; another run tries the other one."""
@@ -112,12 +117,13 @@ def constant_of(value: Any) -> float | None:
         except OverflowError:
             return None
         return number if int(value) == (int(number) if math.isfinite(number) else None) else None
-    if isinstance(value, float | np.floating) and not isinstance(value, np.longdouble):
+    if isinstance(value, (float, np.floating)) and not _is_long(value):
         return float(value)
-    if isinstance(value, np.longdouble):
-        number = float(value)
-        return number if np.longdouble(number) == value and np.finfo(np.longdouble).nmant == 52 else None
     return None
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, np.generic) and value.dtype.itemsize > 8
 
 
 class Term:
@@ -130,11 +136,11 @@ class Term:
         object.__setattr__(self, "graph", graph)
         object.__setattr__(self, "number", number)
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
+    def __setattr__(self, name: str, value: Any) -> None:
         self.graph.refuse(f"an attempt to set `{name}` of a number")
 
     @property
-    def __class__(self) -> type:  # what `isinstance` is told: a NumPy scalar, as M's own numbers are
+    def __class__(self) -> type:  # type: ignore[override] # what `isinstance` is told: a NumPy scalar, as M's own numbers are
         return np.bool_ if self.boolean else np.float64
 
     @property
@@ -143,7 +149,7 @@ class Term:
         return self.graph.nodes[self.number].operation in BOOLEAN
 
     def _refused(self, what: str) -> NoReturn:
-        self.graph.refuse(what)
+        raise self.graph.refusal(what)
 
     def __float__(self) -> float:
         self._refused("a conversion to a plain number (float(), math or an array made elsewhere)")

@@ -1,9 +1,12 @@
 """A program over many boxes at once: its values, its slopes, and how far float64 strays from the exact value.
 
-Per node three things are carried: a range that holds the exact value and whatever float64 gives, anywhere in the
-box; a range of the derivative by every input it depends on; and an error, at most which the float64 value is off
+Per node three things are carried: a range that holds the exact value and whatever float64 gives, anywhere
+in the
+box; a range of the derivative by every input it depends on; and an error, at most which the float64 value
+is off
 the exact one at the same input. With u the roundoff, an operation adds u of its result to the errors of its
-arguments times its slopes, a library function 4 units in the last place, a sum (n - 1) u of all its parts, so that
+arguments times its slopes, a library function 4 units in the last place, a sum (n - 1) u of all its parts,
+so that
 the order of summation and fused products do not matter. Sound because both values of each argument lie in its
 range, so that the mean-value theorem holds between them.
 """
@@ -332,7 +335,8 @@ _RULES: dict[str, Callable[[Node, list[Any]], Flow]] = {
     "select": _select, "add": _add, "subtract": _subtract, "sum": _sum, "multiply": _multiply,
     "divide": _divide, "negative": _negative, "left_over": _left_over, "power": _power, "real_power": _power,
     "minimum": _extreme, "maximum": _extreme, "length": _length, "arctan2": _angle, "logaddexp": _log_add,
-} | {name: _function for name in (*ELEMENTARY, "absolute", "square")} | {name: _step for name in STEPS}  # fmt: skip
+}  # fmt: skip
+_RULES |= {name: _function for name in (*ELEMENTARY, "absolute", "square")} | {name: _step for name in STEPS}
 
 
 # Why nothing is known -------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """Outward-rounded arithmetic on arrays of intervals.
 
-An interval is a pair of float64 arrays, least and greatest. What comes back holds the exact result of every choice
-of reals in the operands, and the float64 result that NumPy computes. NaN means that nothing is known (a division
-by 0, infinity less infinity); it stays NaN in whatever is made of it.
+An interval is a pair of float64 arrays, least and greatest. What comes back holds the exact result of
+every choice
+of reals in the operands, and the float64 result that NumPy computes. NaN means that nothing is known (a
+division by 0, infinity less infinity); it stays NaN in whatever is made of it.
 
 Sound because float64 ``+ - * /`` and ``sqrt`` are rounded to nearest, and rounding is monotone: one step of
-`nextafter` outward from the rounded end holds the exact end, subnormal numbers included. A sum knows by Knuth's
-two-sum whether it was rounded, and which way; exact sums stay exact.
+`nextafter` outward from the rounded end holds the exact end, subnormal numbers included. A sum knows by
+Knuth's two-sum whether it was rounded, and which way; exact sums stay exact.
 """
 
 from __future__ import annotations
@@ -94,15 +95,17 @@ def _clamped(least: Any, greatest: Any, one: Interval, two: Interval) -> Interva
     least, greatest = down(least), up(greatest)
     least = np.where(positive, np.maximum(least, 0.0), least)
     greatest = np.where(opposite, np.minimum(greatest, 0.0), greatest)
-    nothing = ((one[0] == 0) & (one[1] == 0) & (least == least)) | ((two[0] == 0) & (two[1] == 0) & (least == least))
+    nothing = ((one[0] == 0) & (one[1] == 0) & (least == least)) | (
+        (two[0] == 0) & (two[1] == 0) & (least == least)
+    )
     return np.where(nothing, 0.0, least), np.where(nothing, 0.0, greatest)
 
 
 def multiply(one: Interval, two: Interval) -> Interval:
     """Product."""
-    if two[0] is two[1] or np.ndim(two[0]) == 0 and two[0] == two[1]:
+    if two[0] is two[1] or (np.ndim(two[0]) == 0 and two[0] == two[1]):
         return _scaled(one, two[0])
-    if one[0] is one[1] or np.ndim(one[0]) == 0 and one[0] == one[1]:
+    if one[0] is one[1] or (np.ndim(one[0]) == 0 and one[0] == one[1]):
         return _scaled(two, one[0])
     corners = one[0] * two[0], one[0] * two[1], one[1] * two[0], one[1] * two[1]
     least = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))

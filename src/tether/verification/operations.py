@@ -253,7 +253,12 @@ def _install() -> None:
     comparisons = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
     for operator, name in (comparisons | {"ne": "not_equal"}).items():
         setattr(Term, f"__{operator}__", _binary(name))
-    for operator, name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}.items():
+    for operator, name in {
+        "neg": "negative",
+        "pos": "positive",
+        "abs": "absolute",
+        "invert": "invert",
+    }.items():
         setattr(Term, f"__{operator}__", _unary(name))
     for operator, name in {"floor": "floor", "ceil": "ceil", "trunc": "trunc"}.items():
         setattr(Term, f"__{operator}__", _unary(name))

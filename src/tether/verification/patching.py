@@ -1,8 +1,8 @@
 """Names of NumPy and math that make arrays or take scalars, replaced while M is traced.
 
 ``np.zeros`` and its like would make plain float64 arrays, into which no term can be put; ``math.sin`` takes
-plain numbers only. They are exchanged in the modules themselves and in the globals of the user's functions, for
-the thread that traces, and put back whatever happens.
+plain numbers only. They are exchanged in the modules themselves and in the globals of the user's
+functions, for the thread that traces, and put back whatever happens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,18 @@ from typing import Any
 import numpy as np
 
 from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
-from tether.verification.arrays import CURRENT, FUNCTIONS, STRUCTURE, TermArray, checked, is_float64, make_array, plain, wrapped
+from tether.verification.arrays import (
+    CURRENT,
+    FUNCTIONS,
+    STRUCTURE,
+    TermArray,
+    checked,
+    is_float64,
+    make_array,
+    objects,
+    plain,
+    wrapped,
+)
 from tether.verification.graph import ASARRAY, Graph, Term, called_by_user
 from tether.verification.operations import apply, length, total
 
@@ -27,7 +38,8 @@ _LOCK = threading.RLock()
 _FOREIGN = {"numpy", "scipy", "torch", "flint", "joblib", "numba", "pytest", "_pytest"}
 _MATH = {
     "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
-    "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh",
+    "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh",
+    "acosh": "arccosh",
     "atanh": "arctanh", "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log1p": "log1p", "log2": "log2",
     "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil",
     "trunc": "trunc", "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
@@ -57,14 +69,14 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
 
     def eye(*args: Any, **options: Any) -> Any:
         made = _EYE(*args, **options)
-        return wrapped(graph, made.astype(object)) if made.dtype == np.float64 else made
+        return wrapped(graph, objects(made)) if made.dtype == np.float64 else made
 
     def identity(n: int, dtype: Any = None) -> Any:
         return eye(n, dtype=dtype or float)
 
     return {
-        "zeros": filled(lambda: 0.0, np.zeros),
-        "ones": filled(lambda: 1.0, np.ones),
+        "zeros": filled(lambda: np.float64(0.0), np.zeros),
+        "ones": filled(lambda: np.float64(1.0), np.ones),
         "empty": filled(lambda: Term(graph, graph.add("unset")), np.empty),
         "full": full,
         "eye": eye,
@@ -203,22 +215,7 @@ def _alone(value: Any) -> Any:
 def patched(graph: Graph, function: Any) -> Iterator[None]:
     """NumPy and math as M sees them while it is traced."""
     with _LOCK:
-        makers = _makers(graph) | _converters(graph) | _takers(graph, np)
-        exchanged = [(np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))]
-        by_original = {}
-        places: list[tuple[dict[str, Any], str, Any, Any]] = []
-        for module, names in exchanged:
-            for name, new in names.items():
-                old = getattr(module, name)
-                if id(old) not in by_original:
-                    by_original[id(old)] = (old, new if isinstance(new, _Ufunc) else _for_this_thread(old, new))
-                places.append((vars(module), name, *by_original[id(old)]))
-        for space in _namespaces(function):
-            for name, value in list(space.items()):
-                if id(value) in by_original:
-                    places.append((space, name, *by_original[id(value)]))
-            if "type" not in space:
-                places.append((space, "type", _NONE, _type_of))
+        places = _places(graph, function)
         CURRENT.append(graph)
         try:
             for space, name, _, new in places:
@@ -231,6 +228,25 @@ def patched(graph: Graph, function: Any) -> Iterator[None]:
                     space.pop(name, None)
                 else:
                     space[name] = old
+
+
+def _places(graph: Graph, function: Any) -> list[tuple[dict[str, Any], str, Any, Any]]:
+    """Namespace, name, what is there and what is put there."""
+    makers = _makers(graph) | _converters(graph) | _takers(graph, np)
+    exchanged = [(np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))]
+    by_original: dict[int, tuple[Any, Any]] = {}
+    places: list[tuple[dict[str, Any], str, Any, Any]] = []
+    for module, names in exchanged:
+        for name, new in names.items():
+            old = getattr(module, name)
+            replaced = new if isinstance(new, _Ufunc) else _for_this_thread(old, new)
+            places.append((vars(module), name, *by_original.setdefault(id(old), (old, replaced))))
+    for space in _namespaces(function):
+        known = [(name, by_original[id(value)]) for name, value in space.items() if id(value) in by_original]
+        places += [(space, name, *pair) for name, pair in known]
+        if "type" not in space:
+            places.append((space, "type", _NONE, _type_of))
+    return places
 
 
 def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
@@ -280,13 +296,19 @@ def _named(function: FunctionType) -> list[Any]:
         codes += [part for part in code.co_consts if isinstance(part, CodeType)]
     values = [space[name] for name in sorted(names) if name in space]
     modules = [value for value in values if isinstance(value, ModuleType) and _is_users(value.__name__)]
-    return values + [vars(module)[name] for module in modules for name in sorted(names) if name in vars(module)]
+    return values + [
+        vars(module)[name] for module in modules for name in sorted(names) if name in vars(module)
+    ]
 
 
 def _is_users(module: Any) -> bool:
     top = str(module).partition(".")[0]
     own = __package__ or "tether.verification"
-    return top not in _FOREIGN and top not in sys.stdlib_module_names - {"__main__"} and not str(module).startswith(own)
+    return (
+        top not in _FOREIGN
+        and top not in sys.stdlib_module_names - {"__main__"}
+        and not str(module).startswith(own)
+    )
 
 
 def _is_set(cell: Any) -> bool:

@@ -10,12 +10,15 @@ width.
 Where the sum over the stated shells is not enough, shells are made finer, and then boxes are cut into
 pieces, those beyond the ball left out. What still cannot be shown is refused.
 
-A blend of cells: each that takes part is proved over its whole ball, so that at an input in all of these balls
-``|M - A_k| <= e_k``, and the distance from M to an average of A's is at most the average of the e's. On the circle
-the A's are first moved by whole turns to within half a turn of the nearest cell's A_0. If e_0 + e_k < π for all k,
-they and one lift of M are then within e_k of one another on the line: the lift nearest to A_0 is within e_0 of it,
-A_k is within e_k of some lift, and of all its turns only that one is nearer to A_0 than π. Where some e_k is π/2 or
-more, the format claims a delta of at least π, which is true of any two angles.
+A blend of cells: each that takes part is proved over its whole ball, so that at an input in all of these
+balls ``|M - A_k| <= e_k``, and the distance from M to an average of A's is at most the average of the e's. On
+the circle
+the A's are first moved by whole turns to within half a turn of the nearest cell's A_0. If e_0 + e_k < π
+for all k,
+they and one lift of M are then within e_k of one another on the line: the lift nearest to A_0 is within
+e_0 of it,
+A_k is within e_k of some lift, and of all its turns only that one is nearer to A_0 than π. Where some e_k
+is π/2 or more, the format claims a delta of at least π, which is true of any two angles.
 """
 
 from __future__ import annotations
@@ -109,7 +112,7 @@ class _Region:
     cells: Index
 
     def around(self, radii: Array) -> tuple[Array, Array]:
-        """(n, D) the boxes around balls of these radii (n,), cut to the domain; they hold the centre in any case."""
+        """(n, D) the boxes around balls of radii (n,), cut to the domain; they hold the centre."""
         claim, center = self.claim, self.claim.centers[self.cells]
         reach = multiply_up(radii[:, None], claim.cells("scale"))
         low = np.maximum(add_down(center, -reach), claim.cells("box_lower"))
@@ -148,7 +151,7 @@ class _Region:
         return total > multiply_up(radii, radii)
 
     def _ranking(self, low: Array, high: Array) -> NDArray[np.int64]:
-        """(n, up to 4) the inputs along which cutting helps most, by what collapsing each to its middle saves."""
+        """(n, up to 4) the inputs along which cutting helps most: collapsing them saves most."""
         doubts = []
         for column in range(low.shape[1]):
             thin = low.copy(), high.copy()
@@ -287,7 +290,7 @@ def _affine(region: _Region, shells: int, pieces: int) -> _Verdict:
     for row in np.flatnonzero(~enough.all(axis=(1, 2)) | unknown):
         ratio[row], text = 1.0, ""
         if unknown[row]:
-            text = _no_bound(region, row)
+            text = _no_bound(region, int(row))
         elif not (gap[row] <= offset[row]).all():
             output = int(np.argmax(~(gap[row] <= offset[row])))
             text = _too_small(claim, output, "the offset", offset[row, output], gap[row, output])
@@ -330,7 +333,7 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
     words, ratio = {}, np.ones(len(cells))
     for row in np.flatnonzero(unknown | ~(placed & enough).all(axis=1)):
         if unknown[row]:
-            text = _no_bound(region, row)
+            text = _no_bound(region, int(row))
         elif not placed[row].all():
             output = int(np.argmin(placed[row]))
             name = claim.schema.outputs[output]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -28,9 +29,9 @@ _NONE, _FULL, _EINSUM = np._NoValue, np.full, np.einsum
 
 
 def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[..., Any]:
-    """A reduction by a fold along the last axis; several axes are one, as NumPy may take them in any order."""
+    """A reduction by a fold along the last axis; several axes are folded as one."""
 
-    def reduce(
+    def reduced(
         graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
         initial: Any = _NONE, where: Any = True,
     ) -> Any:  # fmt: skip
@@ -53,7 +54,7 @@ def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[...,
         out[...] = result
         return out
 
-    return reduce
+    return reduced
 
 
 def _folded(name: str) -> Callable[[Graph, np.ndarray], np.ndarray]:
@@ -92,7 +93,9 @@ def _count(value: Any, axis: Any) -> int:
     return int(np.prod([shape[k] for k in axes]))
 
 
-def _mean(graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def _mean(
+    graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> Any:
     total = _sum(graph, value, axis, dtype, keepdims=keepdims)
     result = elementwise(graph, np.divide, total, float(_count(value, axis)))
     if out is None:
@@ -101,7 +104,9 @@ def _mean(graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: An
     return out
 
 
-def _var(graph: Graph, value: Any, axis: Any = None, ddof: int = 0, keepdims: Any = False, **options: Any) -> Any:
+def _var(
+    graph: Graph, value: Any, axis: Any = None, ddof: int = 0, keepdims: Any = False, **options: Any
+) -> Any:
     if options:
         graph.refuse(f"np.var with {sorted(options)}")
     away = elementwise(graph, np.subtract, value, _mean(graph, value, axis, keepdims=True))
@@ -178,7 +183,9 @@ def _dot(graph: Graph, one: Any, two: Any, out: Any = None) -> Any:
 def _inner(graph: Graph, one: Any, two: Any) -> Any:
     if np.ndim(one) == 0 or np.ndim(two) == 0:
         return elementwise(graph, np.multiply, one, two)
-    return _dot(graph, one, wrapped(graph, np.moveaxis(plain(graph, two), -1, -2 if np.ndim(two) > 1 else -1)))
+    return _dot(
+        graph, one, wrapped(graph, np.moveaxis(plain(graph, two), -1, -2 if np.ndim(two) > 1 else -1))
+    )
 
 
 def _outer(graph: Graph, one: Any, two: Any, out: Any = None) -> Any:
@@ -194,7 +201,9 @@ def _vecdot(graph: Graph, one: Any, two: Any) -> Any:
 
 
 def _vdot(graph: Graph, one: Any, two: Any) -> Any:
-    return _vecdot(graph, wrapped(graph, plain(graph, one).ravel()), wrapped(graph, plain(graph, two).ravel()))
+    return _vecdot(
+        graph, wrapped(graph, plain(graph, one).ravel()), wrapped(graph, plain(graph, two).ravel())
+    )
 
 
 def _cross(
@@ -233,11 +242,8 @@ def _einsum(graph: Graph, subscripts: Any, *operands: Any, **options: Any) -> An
     for place in product(*(range(sizes[c]) for c in wanted)):
         for k, inner in enumerate(product(*(range(sizes[c]) for c in summed))):
             at = dict(zip([*wanted, *summed], [*place, *inner], strict=True))
-            factor: Any = 1.0
-            for first, (names, array) in enumerate(zip(inputs, arrays, strict=True)):
-                entry = array[tuple(at[c] for c in names)]
-                factor = entry if not first else apply_or_fold(graph, "multiply", factor, entry)
-            result[(*place, k)] = factor
+            entries = [array[tuple(at[c] for c in n)] for n, array in zip(inputs, arrays, strict=True)]
+            result[(*place, k)] = reduce(partial(apply_or_fold, graph, "multiply"), entries)
     result = add_up(graph, result)
     return wrapped(graph, result) if result.ndim else result[()]
 
@@ -252,7 +258,11 @@ def _norm(graph: Graph, value: Any, ord: Any = None, axis: Any = None, keepdims:
     for place in np.ndindex(result.shape):
         result[place] = length(graph, list(rows[place]))
     if keepdims:
-        result = result.reshape([1] * entries.ndim) if flat else np.expand_dims(result, -1 if axis is None else axis)
+        result = (
+            result.reshape([1] * entries.ndim)
+            if flat
+            else np.expand_dims(result, -1 if axis is None else axis)
+        )
     return wrapped(graph, result) if result.ndim else result[()]
 
 
@@ -269,7 +279,9 @@ def _select(graph: Graph, conditions: Any, choices: Any, default: Any = 0.0) -> 
     return result
 
 
-def _clip(graph: Graph, value: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **options: Any) -> Any:
+def _clip(
+    graph: Graph, value: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **options: Any
+) -> Any:
     low, high = options.pop("min", a_min), options.pop("max", a_max)
     low, high = (None if end is _NONE else end for end in (low, high))
     if options:
@@ -289,10 +301,14 @@ def _round(graph: Graph, value: Any, decimals: int = 0, out: Any = None) -> Any:
     if not decimals:
         return elementwise(graph, np.rint, value)
     tens = 10.0**decimals
-    return elementwise(graph, np.divide, elementwise(graph, np.rint, elementwise(graph, np.multiply, value, tens)), tens)
+    return elementwise(
+        graph, np.divide, elementwise(graph, np.rint, elementwise(graph, np.multiply, value, tens)), tens
+    )
 
 
-def _diff(graph: Graph, value: Any, n: int = 1, axis: int = -1, prepend: Any = _NONE, append: Any = _NONE) -> Any:
+def _diff(
+    graph: Graph, value: Any, n: int = 1, axis: int = -1, prepend: Any = _NONE, append: Any = _NONE
+) -> Any:
     if prepend is not _NONE or append is not _NONE:
         graph.refuse("np.diff with prepend or append")
     entries = np.moveaxis(plain(graph, value), axis, -1)
@@ -307,14 +323,18 @@ def _trace(graph: Graph, value: Any, offset: int = 0, axis1: int = 0, axis2: int
 
 
 def _like(fill: Any) -> Callable[..., Any]:
-    def make(graph: Graph, value: Any, *given: Any, dtype: Any = None, shape: Any = None, **options: Any) -> Any:
-        given = list(given)
-        entry = given.pop(0) if fill is _NONE else fill
+    def make(
+        graph: Graph, value: Any, *given: Any, dtype: Any = None, shape: Any = None, **options: Any
+    ) -> Any:
+        rest = list(given)
+        entry = rest.pop(0) if fill is _NONE and rest else fill
         entry = options.pop("fill_value", entry)
-        if not is_float64(given[0] if given else dtype):
-            return _FULL(np.shape(value) if shape is None else shape, entry, dtype=given[0] if given else dtype)
+        if not is_float64(rest[0] if rest else dtype):
+            return _FULL(np.shape(value) if shape is None else shape, entry, dtype=rest[0] if rest else dtype)
         result = EMPTY(np.shape(value) if shape is None else shape, dtype=object)
-        result[...] = Term(graph, graph.add("unset")) if entry is None else plain(graph, checked(graph, entry))
+        result[...] = (
+            Term(graph, graph.add("unset")) if entry is None else plain(graph, checked(graph, entry))
+        )
         return wrapped(graph, result)
 
     return make
@@ -332,7 +352,8 @@ def _divmod(graph: Graph, one: Any, two: Any) -> Any:
 
 FUNCTIONS.update(
     {
-        np.sum: _sum, np.prod: _prod, np.min: _min, np.amin: _min, np.max: _max, np.amax: _max, np.mean: _mean,
+        np.sum: _sum, np.prod: _prod, np.min: _min, np.amin: _min, np.max: _max, np.amax: _max,
+        np.mean: _mean,
         np.var: _var, np.std: _std, np.ptp: _ptp, np.any: _any, np.all: _all, np.trace: _trace,
         np.cumsum: _running(_last(add_up)), np.cumprod: _running(_last(_folded("multiply"))),
         np.dot: _dot, np.inner: _inner, np.outer: _outer, np.vdot: _vdot, np.cross: _cross,
@@ -341,7 +362,8 @@ FUNCTIONS.update(
         np.round: _round, np.around: _round, np.diff: _diff, np.copyto: _copyto,
         np.fix: lambda graph, value: elementwise(graph, np.trunc, value),
         np.real: lambda graph, value: value,
-        np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(None), np.full_like: _like(_NONE),
+        np.zeros_like: _like(np.float64(0.0)), np.ones_like: _like(np.float64(1.0)),
+        np.empty_like: _like(None), np.full_like: _like(_NONE),
         ("matmul", "__call__"): _matmul, ("vecdot", "__call__"): _vecdot, ("divmod", "__call__"): _divmod,
         ("clip", "__call__"): _clip,
     }

@@ -16,10 +16,10 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | floa
 
     A(s) takes D differences, D products and a sum of D + 1 numbers; the limits and the base one sum each;
     delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width,
-    4 u of the remainder and one of the base; M is off by what is proved of it, and 4 u of what it returns and of
-    a few turns where it is made an increment or an angle is unwrapped.
-    A blend of B cells: weights sum to one up to (B + 2) u, and averaging errs by as much again, of the largest
-    numbers of any cell, because any may take part beside any other.
+    4 u of the remainder and one of the base; M is off by what is proved of it, and 4 u of what it returns
+    and of a few turns where it is made an increment or an angle is unwrapped.
+    A blend of B cells: weights sum to one up to (B + 2) u, and averaging errs by as much again, of the
+    largest numbers of any cell, because any may take part beside any other.
 
     Args:
         claim: the claim.

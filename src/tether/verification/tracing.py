@@ -79,7 +79,7 @@ def _all_ways(graph: Graph, function: Any, inputs: TermArray, states: int) -> An
         answers = list(graph.answers.items())
         yield _Way(answers, result)
         count += 1
-        if count > _WAYS or not answers and isinstance(result, str):
+        if count > _WAYS or (not answers and isinstance(result, str)):
             script = None
             if count > _WAYS:
                 raise UnboundedError(f"more than {_WAYS} ways through its conditions (np.where, np.minimum)")

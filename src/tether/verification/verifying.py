@@ -32,7 +32,8 @@ class Verification:
         cells: how many cells the claim is about.
         statement: what was shown, in a sentence.
         notes: what could not be compared, in sentences.
-        not_vouched: fields of the certificate that were measured on data, or are names; nothing is said of them.
+        not_vouched: fields of the certificate that were measured on data, or are names; nothing is said of
+        them.
     """
 
     verified: bool
@@ -84,9 +85,7 @@ def verify(
     maxima, medians = claim.delta.max(axis=0).tolist(), np.median(claim.delta, axis=0).tolist()
     deltas = dict(zip(claim.schema.outputs, zip(maxima, medians, strict=True), strict=True))
     verified = claim.evidence != "sampled"
-    return Verification(
-        verified, claim.evidence, deltas, len(claim), statement, tuple(notes), not_vouched
-    )
+    return Verification(verified, claim.evidence, deltas, len(claim), statement, tuple(notes), not_vouched)
 
 
 def _compare_sources(claim: Claim, trusted: TrustedModel) -> list[str]:
@@ -135,10 +134,12 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
     blended = (
-        f" Up to {claim.blended} cells are blended: each was shown over its whole coverage ball, and an average "
-        "is no farther from the trusted model than its parts are on average."
+        f" Up to {claim.blended} cells are blended: each was shown over its whole coverage ball, and an "
+        "average is no farther from the trusted model than its parts are on average."
     )
-    return f"Delta was shown again for each of {len(claim)} cells, {how}." + (blended if claim.blended else "")
+    return f"Delta was shown again for each of {len(claim)} cells, {how}." + (
+        blended if claim.blended else ""
+    )
 
 
 def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:

@@ -1,7 +1,7 @@
 """A written certificate against the model file it is about, field by field.
 
-Every field is worked out again from the model file, or is named as one that is not vouched for: what was measured on
-data that `verify` does not have. A field that no certificate has is refused.
+Every field is worked out again from the model file, or is named as one that is not vouched for: what was
+measured on data that `verify` does not have. A field that no certificate has is refused.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def _claim_text(claim: Claim) -> str:
     epsilon, beta = claim.epsilon, claim.beta
     if not (isinstance(epsilon, float) and isinstance(beta, float) and 1e-9 <= epsilon < 1 and 0 < beta < 1):
         raise ValueError(f"ε is {epsilon!r} and β {beta!r}")
-    # Four times as many draws as the least, (1 - ε)^n <= β, and the most exceedances that leave a chance of β.
+    # Four times as many draws as the least, (1 - ε)^n <= β, and the most exceedances that leave a chance
+    # of β.
     draws = 4 * math.ceil(math.log(beta) / math.log1p(-epsilon))
     return statistical_claim(epsilon, beta, draws, _allowed(draws, epsilon, beta))
 
