@@ -119,10 +119,18 @@ def _scaled(one: Interval, factor: Any) -> Interval:
             return one
         if factor == -1:
             return negative(one)
-        ends = (one[0] * factor, one[1] * factor) if factor >= 0 else (one[1] * factor, one[0] * factor)
-        return _clamped(*ends, one, (factor, factor))
+        return _by_constant(one, factor) if factor >= 0 else negative(_by_constant(one, -factor))
     ends = one[0] * factor, one[1] * factor
     return _clamped(np.minimum(*ends), np.maximum(*ends), one, (factor, factor))
+
+
+def _by_constant(one: Interval, factor: Any) -> Interval:
+    """Times a number of at least 0 (or NaN): signs stay, and a 0 that an end is stays exact."""
+    least, greatest = one[0] * factor, one[1] * factor
+    exact = (one[0] == 0) | (factor == 0), (one[1] == 0) | (factor == 0)
+    least = np.where(exact[0], least, np.where(one[0] > 0, np.maximum(down(least), 0.0), down(least)))
+    greatest = np.where(exact[1], greatest, np.where(one[1] < 0, np.minimum(up(greatest), 0.0), up(greatest)))
+    return least, greatest
 
 
 def divide(one: Interval, two: Interval) -> Interval:
