@@ -77,7 +77,7 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str |
             return f"cell {cell}: output '{name}': M at the memory is not the stated center"
         change = rates[output] * reach
         largest = np.full((1, len(claim.schema.outputs)), float((abs(value) + change).upper()))
-        rounding = float(interval_rounding(claim, index, largest, 0.0)[0, output])
+        rounding = float(interval_rounding(claim, index, largest)[0, output])
         needed = (upper - value + change).max(value + change - lower) + arb(rounding)
         if not needed <= delta:
             return _too_small(cell, name, "delta", delta, needed)

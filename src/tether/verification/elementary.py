@@ -40,7 +40,24 @@ PRECISION = 96
 LIBRARY = 4 * 2.0**-52
 """What a function of NumPy's or the C library's may err by, relative to its value; sqrt errs by no more than
 rounding."""
-_INFLATION, _FAINT = 5.5 * 2.0**-52, 4e-323
+_FAINT = 4e-323
+_ROUNDED, _INFLATED = 1.5 * 2.0**-52, 5.5 * 2.0**-52
+_inflation = [_INFLATED]
+
+
+@contextmanager
+def exact_only() -> Iterator[None]:
+    """Ranges of the exact value alone, not of what NumPy's functions return."""
+    _inflation.append(_ROUNDED)
+    try:
+        yield
+    finally:
+        _inflation.pop()
+
+
+def float_slack(slack: Any) -> Any:
+    """What a range is widened by for float64 results; nothing where the exact value is asked for."""
+    return slack if _inflation[-1] == _INFLATED else slack * 0.0
 
 
 @contextmanager
@@ -108,8 +125,8 @@ def constant(value: Callable[[], Any]) -> Interval:
 def inflated(one: Interval) -> Interval:
     """Moved outward by what a library function may err, and a unit in the last place; exact zeros stay."""
     low, high = one
-    return low - np.where(low == 0, 0.0, np.maximum(np.abs(low) * _INFLATION, _FAINT)), high + np.where(
-        high == 0, 0.0, np.maximum(np.abs(high) * _INFLATION, _FAINT)
+    return low - np.where(low == 0, 0.0, np.maximum(np.abs(low) * _inflation[-1], _FAINT)), high + np.where(
+        high == 0, 0.0, np.maximum(np.abs(high) * _inflation[-1], _FAINT)
     )
 
 

@@ -72,6 +72,13 @@ class Enclosure:
     slopes: list[dict[int, Interval]]
 
 
+def exact_values(program: Program, points: Array) -> tuple[Array, Array]:
+    """(B, P) least and greatest that the exact value at points (B, D) can be."""
+    with elementary.exact_only():
+        found = enclose(program, points, points, slopes=False)
+    return found.lower.T, found.upper.T
+
+
 def enclose(program: Program, low: Array, high: Array, *, slopes: bool) -> Enclosure:
     """The program over boxes from `low` (B, D) to `high`."""
     last = _last_uses(program)
@@ -204,7 +211,8 @@ def _sum(_: Node, parts: list[Flow]) -> Flow:
         count += bool(np.any(magnitude(part.range) != 0))
     # Whatever the order of summation: (n - 1) roundings of the sum of sizes.
     slack = sizes * (max(count, 0) * _U * _MORE)
-    value = intervals.add_down(value[0], -slack), intervals.add_up(value[1], slack)
+    wider = elementary.float_slack(slack)
+    value = intervals.add_down(value[0], -wider), intervals.add_up(value[1], wider)
     return Flow(value, error * _MORE + slack + _FAINT, slopes)
 
 
@@ -238,7 +246,8 @@ def _left_over(_: Node, parts: list[Flow]) -> Flow:
     turns = intervals.multiply(two.range, whole.range)
     value = intervals.subtract(one.range, turns)
     widened = magnitude(two.range) * (2 * _U) + _FAINT
-    value = intervals.add_down(value[0], -widened), intervals.add_up(value[1], widened)
+    wider = elementary.float_slack(widened)
+    value = intervals.add_down(value[0], -wider), intervals.add_up(value[1], wider)
     error = _rounded(one.error + magnitude(whole.range) * two.error, value, 4 * _U) + widened
     slopes = _added(one.slopes, _chained(two, intervals.negative(whole.range)))
     return Flow(value, error, slopes)
@@ -266,15 +275,20 @@ def _carried(one: Flow, slope: Interval, name: str) -> Any:
 
 
 def _power(node: Node, parts: list[Flow]) -> Flow:
-    one, exponent = parts[0], node.data
+    one, exponent, own = parts[0], node.data, LIBRARY
     if node.operation == "power":
         value, slope = intervals.power(one.range, exponent), elementary.power_slope(one.range, exponent)
-        value = value if exponent in (0, 1) else elementary.inflated(value)
+        # NumPy squares; a square of the C library's is off by a unit in the last place at most.
+        own = {0: 0.0, 1: 0.0, 2: 2 * _U}.get(exponent, LIBRARY)
+        value = elementary.inflated(value) if own == LIBRARY else value
+        wider = elementary.float_slack(magnitude(value) * (own * (own < LIBRARY)))
+        value = intervals.add_down(value[0], -wider), intervals.add_up(value[1], wider)
+        value = (np.maximum(value[0], 0.0), value[1]) if exponent % 2 == 0 else value
     else:
         exponent = float.fromhex(exponent)
         value = elementary.real_power(one.range, exponent)
         slope = elementary.real_power_slope(one.range, exponent)
-    error = _rounded(_carried(one, slope, "power"), value, LIBRARY)
+    error = _rounded(_carried(one, slope, "power"), value, own)
     return Flow(value, error, _chained(one, slope))
 
 
@@ -301,7 +315,7 @@ def _step(node: Node, parts: list[Flow]) -> Flow:
 def _length(_: Node, parts: list[Flow]) -> Flow:
     value = elementary.length([part.range for part in parts])
     own = (len(parts) + 8) * _U
-    slack = magnitude(value) * own
+    slack = elementary.float_slack(magnitude(value) * own)
     value = np.maximum(intervals.add_down(value[0], -slack), 0.0), intervals.add_up(value[1], slack)
     slopes: dict[int, Interval] = {}
     for part in parts:
@@ -323,7 +337,8 @@ def _log_add(_: Node, parts: list[Flow]) -> Flow:
     one, two = parts
     value = elementary.log_add(one.range, two.range)
     slack = (magnitude(one.range) + magnitude(two.range) + 1) * LIBRARY
-    value = intervals.add_down(value[0], -slack), intervals.add_up(value[1], slack)
+    wider = elementary.float_slack(slack)
+    value = intervals.add_down(value[0], -wider), intervals.add_up(value[1], wider)
     slopes = _added(
         _chained(one, elementary.share(one.range, two.range)),
         _chained(two, elementary.share(two.range, one.range)),

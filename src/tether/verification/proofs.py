@@ -34,7 +34,7 @@ from tether.verification import intervals
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import constant
 from tether.verification.graph import Node, UnboundedError
-from tether.verification.interpreter import Enclosure, enclose, reason
+from tether.verification.interpreter import Enclosure, enclose, exact_values, reason
 from tether.verification.intervals import Array, add_down, add_up, divide_up, multiply_up, root_up
 from tether.verification.roundings import affine_rounding, interval_rounding
 from tether.verification.tracing import Program
@@ -119,10 +119,9 @@ class _Region:
         high = np.minimum(add_up(center, reach), claim.cells("box_upper"))
         return np.minimum(low, center), np.maximum(high, center)
 
-    def at_center(self) -> Enclosure:
-        """M's target at the centres."""
-        center = self.claim.centers[self.cells]
-        return enclose(self.program, center, center, slopes=False)
+    def at_center(self) -> tuple[Array, Array]:
+        """(n, P) least and greatest that the exact value of M's target at the centres can be."""
+        return exact_values(self.program, self.claim.centers[self.cells])
 
     def pieces(self, radii: Array, count: int) -> Iterator[tuple[Array, Array, NDArray[np.bool_]]]:
         """The boxes in about `count` pieces: their ends, and (n,) which of them may reach into the ball."""
@@ -264,10 +263,9 @@ def _means(radii: Array, deviations: Array) -> Array:
     return np.stack(means, axis=1)
 
 
-def _gap(region: _Region, point: Enclosure, stated: Array) -> Array:
+def _gap(region: _Region, point: tuple[Array, Array], stated: Array) -> Array:
     """(n, P) how far M at the centre can be from a stated number, on the circle for angles."""
-    turns = region.turns(point.lower.T, point.upper.T, stated)
-    low, high = intervals.add((point.lower.T, point.upper.T), turns)
+    low, high = intervals.add(point, region.turns(*point, stated))
     return np.maximum(add_up(high, -stated), add_up(stated, -low))
 
 
@@ -318,13 +316,15 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
     with np.errstate(all="ignore"):
         change = multiply_up(_means(radii, found.deviation)[:, -1], reach[:, None])
         gap = _gap(region, point, center)
-        tolerance = 1e-9 * (np.abs(center) + np.abs(upper - lower) + change) + 1e-300
-        # Both hold M, so that their overlap does.
-        low = np.maximum(found.lower[:, -1], add_down(point.lower.T, -change))
-        high = np.minimum(found.upper[:, -1], add_up(point.upper.T, change))
+        error = found.error[:, -1]
+        tolerance = 1e-9 * (np.abs(center) + np.abs(upper - lower) + change + claim.base) + 2 * error + 1e-300
+        # Both hold what M returns, the one as it is and the other with M's error; so does their overlap.
+        strayed = add_up(change, error)
+        low = np.maximum(found.lower[:, -1], add_down(point[0], -strayed))
+        high = np.minimum(found.upper[:, -1], add_up(point[1], strayed))
         low, high = intervals.add((low, high), region.turns(low, high, 0.5 * lower + 0.5 * upper))
         own = np.maximum(np.abs(low), np.abs(high))
-        rounding = interval_rounding(claim, cells, own, found.error[:, -1])
+        rounding = interval_rounding(claim, cells, own)
         needed = add_up(np.maximum(add_up(upper, -low), add_up(high, -lower)), rounding)
     unknown = np.isnan(needed).any(axis=1) | np.isnan(gap).any(axis=1)
     # No two angles are farther apart than half a turn.

@@ -39,16 +39,15 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | floa
     return (roundings[cells] * ROUNDOFF + proved) * _MORE
 
 
-def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array, proved: Array | float) -> Array:
-    """(n, P) roundings that an interval's delta must cover: of the base, and of M; the limits have none.
+def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array) -> Array:
+    """(n, P) roundings that an interval's delta must cover beside M's own: of the base; the limits have none.
 
     Args:
         claim: the claim.
         cells: (n,) which cells.
-        largest: (n, P) M's largest value over each, two roundings of which are for its unwrapping.
-        proved: as for :func:`affine_rounding`.
+        largest: (n, P) the largest value M returns over each, two roundings of which are for its unwrapping.
     """
     ends = claim.bounds("lower")[cells], claim.bounds("upper")[cells]
     size = np.maximum(np.abs(ends[0]), np.abs(ends[1])) + claim.base
     turns = 2 * np.pi * claim.schema.output_angles
-    return ((5 * size + 8 * turns + 2 * largest) * ROUNDOFF + proved) * _MORE
+    return (5 * size + 8 * turns + 2 * largest) * ROUNDOFF * _MORE
