@@ -125,6 +125,11 @@ class TermArray(np.ndarray):
             return elementwise(self.graph, np.not_equal, self, 0.0)
         self.graph.refuse(f"a conversion to {np.dtype(dtype)}")
 
+    def __repr__(self) -> str:
+        self.graph.refuse("an array written as text")
+
+    __str__ = __repr__
+
     def fill(self, value: Any) -> None:
         """As NumPy's."""
         self[...] = value

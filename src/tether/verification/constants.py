@@ -13,7 +13,7 @@ from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
 from tether.verification.elementary import precision
 from tether.verification.evaluation import values_at
-from tether.verification.roundings import affine_rounding, interval_rounding
+from tether.verification.roundings import REMAINDER_ROUNDINGS, affine_rounding, interval_rounding
 
 
 def constants_shortfall(claim: Claim, trusted: TrustedModel) -> str | None:
@@ -100,6 +100,7 @@ def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array) -
         for shell, radius in enumerate(claim.bounds("radii")[cell].tolist()):
             slope = arb(float(claim.bounds("slopes")[cell, shell, output]))
             needed = arb(float(bend[output])) * widest**2 * radius / 2 + tilt * (1 + 2**-40)
+            needed += slope * REMAINDER_ROUNDINGS
             # What a slope lacks by roundings may be made up for by the offset.
             if not gap + (needed - slope).max(arb(0)) * radius <= offset:
                 return _too_small(cell, name, f"the slope of shell {shell}", slope, needed)

@@ -187,10 +187,15 @@ class Term:
         raise AttributeError(name)
 
     def __repr__(self) -> str:
+        if called_by_user():
+            self._refused("a number written as text")
         return f"<number {self.number}>"
 
+    def __str__(self) -> str:
+        self._refused("a number written as text")
+
     def __format__(self, _: str) -> str:
-        return repr(self)
+        self._refused("a number written as text")
 
     # What a NumPy scalar has.
     shape: tuple[()] = ()

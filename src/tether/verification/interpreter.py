@@ -13,6 +13,7 @@ range, so that the mean-value theorem holds between them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -186,10 +187,27 @@ def _rounded(error: Any, value: Interval, ulps: float = _U) -> Any:
     return error * _MORE + magnitude(value) * (ulps * _MORE) + _FAINT
 
 
+def _is_zero(flow: Flow) -> bool:
+    return _constant(flow) == 0
+
+
+def _constant(flow: Flow) -> float | None:
+    """The number that a node is, if it is one."""
+    low, high = flow.range
+    return float(low) if np.ndim(low) == 0 and low == high and not flow.slopes else None
+
+
+def _is_power_of_two(flow: Flow) -> bool:
+    """A number that times another is exact, but for underflow."""
+    number = _constant(flow)
+    return number is not None and abs(math.frexp(number)[0]) == 0.5
+
+
 def _add(_: Node, parts: list[Flow]) -> Flow:
     one, two = parts
     value = intervals.add(one.range, two.range)
-    return Flow(value, _rounded(one.error + two.error, value), _added(one.slopes, two.slopes))
+    own = 0.0 if _is_zero(one) or _is_zero(two) else _U
+    return Flow(value, _rounded(one.error + two.error, value, own), _added(one.slopes, two.slopes))
 
 
 def _subtract(node: Node, parts: list[Flow]) -> Flow:
@@ -199,7 +217,8 @@ def _subtract(node: Node, parts: list[Flow]) -> Flow:
         return Flow((zero, zero), 0.0, {})
     value = intervals.subtract(one.range, two.range)
     slopes = _added(one.slopes, {k: intervals.negative(part) for k, part in two.slopes.items()})
-    return Flow(value, _rounded(one.error + two.error, value), slopes)
+    own = 0.0 if _is_zero(one) or _is_zero(two) else _U
+    return Flow(value, _rounded(one.error + two.error, value, own), slopes)
 
 
 def _sum(_: Node, parts: list[Flow]) -> Flow:
@@ -219,7 +238,8 @@ def _sum(_: Node, parts: list[Flow]) -> Flow:
 def _multiply(_: Node, parts: list[Flow]) -> Flow:
     one, two = parts
     value = intervals.multiply(one.range, two.range)
-    error = _rounded(magnitude(one.range) * two.error + magnitude(two.range) * one.error, value)
+    own = 0.0 if _is_power_of_two(one) or _is_power_of_two(two) else _U
+    error = _rounded(magnitude(one.range) * two.error + magnitude(two.range) * one.error, value, own)
     return Flow(value, error, _added(_chained(one, two.range), _chained(two, one.range)))
 
 
@@ -227,7 +247,8 @@ def _divide(_: Node, parts: list[Flow]) -> Flow:
     one, two = parts
     value = intervals.divide(one.range, two.range)
     least = np.minimum(np.abs(two.range[0]), np.abs(two.range[1]))
-    error = _rounded((one.error + magnitude(value) * two.error) / least, value)
+    own = 0.0 if _is_power_of_two(two) else _U
+    error = _rounded((one.error + magnitude(value) * two.error) / least, value, own)
     slopes = {k: intervals.divide(part, two.range) for k, part in one.slopes.items()}
     if two.slopes:
         slope = intervals.negative(intervals.divide(value, two.range))
@@ -305,7 +326,10 @@ def _extreme(node: Node, parts: list[Flow]) -> Flow:
     def merged(da: Interval, db: Interval) -> Interval:
         return intervals.choose(first, da, intervals.choose(second, db, intervals.hull(da, db)))
 
-    return Flow(value, np.maximum(one.error, two.error), _paired(one, two, merged))
+    # Where one side is the answer all over the box, the other's error does not matter.
+    either = np.maximum(one.error, two.error)
+    error = np.where(first, one.error, np.where(second, two.error, either))
+    return Flow(value, error, _paired(one, two, merged))
 
 
 def _step(node: Node, parts: list[Flow]) -> Flow:

@@ -229,6 +229,9 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
         if type(other) is not Term and isinstance(other, np.ndarray):
             ufunc = getattr(np, name)
             return ufunc(other, self) if reflected else ufunc(self, other)
+        if name == "add" and self.boolean and isinstance(other, bool | np.bool_):
+            # 1 of NumPy's truth values, 2 of Python's, which `.item()` gives.
+            self.graph.refuse("a sum of single truth values")
         if type(other) is not Term and not isinstance(other, int | float | np.number | np.bool_):
             return NotImplemented
         return apply(name, other, self) if reflected else apply(name, self, other)
@@ -238,6 +241,11 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
 
 def _unary(name: str) -> Callable[[Term], Any]:
     return lambda self: apply(name, self)
+
+
+def _inverted(self: Term) -> Any:
+    # ``~True`` is False of NumPy's truth values, and -2 of Python's, which `.item()` gives.
+    self.graph.refuse("`~` of a single truth value (write `not`)")
 
 
 def _install() -> None:
@@ -250,6 +258,7 @@ def _install() -> None:
     for operator, name in operators.items():
         setattr(Term, f"__{operator}__", _binary(name))
         setattr(Term, f"__r{operator}__", _binary(name, reflected=True))
+    Term.__invert__ = _inverted  # type: ignore[attr-defined]
     comparisons = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
     for operator, name in (comparisons | {"ne": "not_equal"}).items():
         setattr(Term, f"__{operator}__", _binary(name))
@@ -257,7 +266,6 @@ def _install() -> None:
         "neg": "negative",
         "pos": "positive",
         "abs": "absolute",
-        "invert": "invert",
     }.items():
         setattr(Term, f"__{operator}__", _unary(name))
     for operator, name in {"floor": "floor", "ceil": "ceil", "trunc": "trunc"}.items():

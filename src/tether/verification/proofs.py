@@ -36,7 +36,7 @@ from tether.verification.elementary import constant
 from tether.verification.graph import Node, UnboundedError
 from tether.verification.interpreter import Enclosure, enclose, exact_values, reason
 from tether.verification.intervals import Array, add_down, add_up, divide_up, multiply_up, root_up
-from tether.verification.roundings import affine_rounding, interval_rounding
+from tether.verification.roundings import REMAINDER_ROUNDINGS, affine_rounding, interval_rounding
 from tether.verification.tracing import Program
 
 Index = NDArray[np.int64]
@@ -188,14 +188,12 @@ class _Region:
         scale, lengths = self.claim.cells("scale"), []
         with np.errstate(all="ignore"):
             for output, slopes in enumerate(found.slopes):
-                squared = np.zeros(len(jacobian))
+                gaps = []
                 for d in range(jacobian.shape[2]):
-                    stated = jacobian[:, output, d]
-                    part = slopes.get(d, intervals.ZERO)
+                    stated, part = jacobian[:, output, d], slopes.get(d, intervals.ZERO)
                     gap = np.maximum(add_up(part[1], -stated), add_up(stated, -part[0]))
-                    gap = multiply_up(np.maximum(gap, 0.0), scale[d])
-                    squared = add_up(squared, multiply_up(gap, gap))
-                lengths.append(root_up(squared))
+                    gaps.append(multiply_up(np.maximum(gap, 0.0), scale[d]))
+                lengths.append(_length(gaps))
         return np.stack(lengths, axis=1)
 
     def turns(self, lower: Array, upper: Array, stated: Array) -> tuple[Array, Array]:
@@ -207,6 +205,17 @@ class _Region:
         count = np.round((stated - middle) / (2 * np.pi)) * self.claim.schema.output_angles
         count = np.where(np.isfinite(count), count, 0.0)
         return intervals.multiply((count, count), _TURN)
+
+
+def _length(parts: list[Array]) -> Array:
+    """Euclidean length, rounded up; in units of the largest part, so that no square vanishes or overflows."""
+    largest = np.maximum.reduce(parts)
+    unit = np.where((largest > 0) & (largest < np.inf), largest, 1.0)
+    total = np.zeros_like(largest)
+    for part in parts:
+        share = divide_up(part, unit)
+        total = add_up(total, multiply_up(share, share))
+    return multiply_up(root_up(total), unit)
 
 
 _TURN = constant(lambda: 2 * arb.pi())
@@ -280,6 +289,8 @@ def _affine(region: _Region, shells: int, pieces: int) -> _Verdict:
         means = _means(radii, found.deviation)[:, shells - 1 :: shells]
         gap = _gap(region, region.at_center(), claim.bounds("center")[cells])
         gap = add_up(gap, affine_rounding(claim, cells, found.error[:, -1]))
+        means = add_up(means, multiply_up(slopes, REMAINDER_ROUNDINGS))
+        gap = add_up(gap, multiply_up(offset, REMAINDER_ROUNDINGS))
         missing = multiply_up(np.maximum(add_up(means, -slopes), 0.0), stated[:, :, None])
         # What a slope lacks by roundings may be made up for by the offset.
         enough = add_up(gap[:, None], missing) <= offset[:, None]

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from tether.data import Array
 from tether.verification.claim import ROUNDOFF, Claim
 
+REMAINDER_ROUNDINGS = 8 * ROUNDOFF
+"""What a remainder, slope times distance plus offset, is off by as computed, as a share of itself."""
 _MORE = 1 + 1e-9  # for the roundings of the sums below, all of positive numbers
 
 
@@ -15,9 +17,10 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | floa
     """(n, P) roundings that an offset must cover: of A, of the limits and delta, of the base, and of M.
 
     A(s) takes D differences, D products and a sum of D + 1 numbers; the limits and the base one sum each;
-    delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width,
-    4 u of the remainder and one of the base; M is off by what is proved of it, and 4 u of what it returns
-    and of a few turns where it is made an increment or an angle is unwrapped.
+    delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width and
+    one of the base (and of the remainder, which slopes must cover: :data:`REMAINDER_ROUNDINGS`); M is off by
+    what is proved of it, and 4 u of what it returns and of a few turns where it is made an increment or an
+    angle is unwrapped.
     A blend of B cells: weights sum to one up to (B + 2) u, and averaging errs by as much again, of the
     largest numbers of any cell, because any may take part beside any other.
 
@@ -31,7 +34,7 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | floa
     size = np.abs(claim.bounds("center")) + (jacobian @ scale) * radius
     remainder, width = claim.bounds("slopes")[:, -1] * radius, claim.bounds("half_width")
     turns = 2 * np.pi * claim.schema.output_angles
-    roundings = (inputs + 4) * size + 7 * width + 6 * remainder + claim.base
+    roundings = (inputs + 4) * size + 7 * width + claim.base
     if claim.blended:
         largest = (size + width + remainder + claim.bounds("offset")).max(axis=0)
         roundings = roundings + (2 * claim.blended + 24) * (largest + turns)
