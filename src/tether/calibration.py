@@ -20,11 +20,6 @@ from tether.ranges import SamplingConfig
 from tether.remainders import Remainder
 from tether.trusted import TrustedModel
 
-DISTRIBUTION = (
-    "a memory drawn uniformly, a point uniform in its coverage ball moved into the domain box, drawn again "
-    "if it is outside the domain"
-)
-
 _PIECE = 1 << 18
 _ATTEMPTS = 1000
 _ROUNDING = 1 + 1e-5
@@ -63,7 +58,7 @@ def draws_allowed(epsilon: float, beta: float) -> int:
 
 
 def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
-    """(count, D) independent physical inputs of the domain, from :data:`DISTRIBUTION`."""
+    """(count, D) independent physical inputs of the domain, from :data:`tether.wording.DISTRIBUTION`."""
     kept: list[Array] = []
     missing = count
     for _ in range(_ATTEMPTS):

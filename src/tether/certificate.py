@@ -14,7 +14,6 @@ from torch import nn
 
 from tether.bounds import AffineBounds, Bounds, IntervalBounds, blend_rounding, output_rounding
 from tether.calibration import (
-    DISTRIBUTION,
     draw_in_domain,
     draws_allowed,
     draws_needed,
@@ -31,45 +30,7 @@ from tether.ranges import Range, lipschitz_range, proved_range
 from tether.remainders import expand
 from tether.single import single_delta
 from tether.trusted import TrustedModel, as_trusted, check_trusted
-
-_MEANING = {
-    "proved": (
-        "PROVED: for any weights, every prediction in the domain is within delta of the trusted model. "
-        "Established by outward-rounded interval arithmetic on the trusted model's own code."
-    ),
-    "sampled": (
-        "ESTIMATE, not a guarantee: delta is the range of the trusted model seen at sampled points of each "
-        "cell, a lower bound on the true distance."
-    ),
-    "statistical": (
-        "STATISTICAL: with confidence 1 - {beta:g}, for any weights, at most a share {epsilon:g} of inputs "
-        "drawn from the stated distribution have a prediction farther than delta from the trusted model. "
-        "Established by {draws} independent draws that the bounds were not built from, of which at most "
-        "{allowed} exceeded it. Distribution: "
-        "{distribution}."
-    ),
-    "lipschitz": (
-        "GUARANTEED IF the Lipschitz constants given for the trusted model hold: for any weights, every "
-        "prediction in the domain is within delta of the trusted model."
-    ),
-}
-
-
-_EVIDENCE_ASSUMPTIONS = {
-    "proved": (
-        "The trusted model is the mathematical function its NumPy code denotes; its float64 evaluation errs "
-        "by no more than a few dozen units in the last place, which delta includes."
-    ),
-    "lipschitz": (
-        "The Lipschitz constants given for the trusted model hold on every coverage region, for the float64 "
-        "values it returns."
-    ),
-    "statistical": (
-        "Inputs are drawn from the stated distribution. About a single input, or one chosen by an adversary, "
-        "this says nothing."
-    ),
-    "sampled": "The trusted model varies between sampled points no further than they showed. Nobody checked.",
-}
+from tether.wording import MEANING, assumptions, statistical_claim
 
 
 @dataclass(frozen=True)
@@ -254,7 +215,7 @@ def certify(
             dict(zip(names, limits, strict=True)),
             *coverage,
         ),
-        assumptions=_assumptions(model),
+        assumptions=assumptions(evidence, model.schema.angles),
         recheck=fresh,
         trusted_name=trusted.name,
         trusted_source_sha256=trusted.source_digest,
@@ -387,15 +348,10 @@ def _draw_again(model: ConstrainedModel, trusted: TrustedModel, *, seed: int) ->
 def claim_of(bounds: Bounds) -> str:
     """The claim in words, by the evidence it rests on."""
     if bounds.evidence != "statistical":
-        return _MEANING[bounds.evidence]
-    assert bounds.epsilon is not None and bounds.beta is not None
-    return _MEANING["statistical"].format(
-        epsilon=bounds.epsilon,
-        beta=bounds.beta,
-        draws=draws_needed(bounds.epsilon, bounds.beta),
-        allowed=draws_allowed(bounds.epsilon, bounds.beta),
-        distribution=DISTRIBUTION,
-    )
+        return MEANING[bounds.evidence]
+    epsilon, beta = bounds.epsilon, bounds.beta
+    assert epsilon is not None and beta is not None
+    return statistical_claim(epsilon, beta, draws_needed(epsilon, beta), draws_allowed(epsilon, beta))
 
 
 def _coverage(model: ConstrainedModel, inputs: Array) -> float:
@@ -441,22 +397,6 @@ def delta_quantiles(model: LearnedModel, inputs: Array) -> Array | None:
     location = model.locate(inputs)
     delta = model.limits(inputs, location).delta[location.in_domain]
     return np.quantile(delta, [0.5, 0.99], axis=0) if len(delta) else None
-
-
-def _assumptions(model: ConstrainedModel) -> tuple[str, ...]:
-    lines = [
-        "The input lies in the domain: `in_domain` of the prediction is true.",
-        "The trusted model is the pure function it was when the bounds were built; distance is to the "
-        "float64 values it returns.",
-        "The prediction is used in float64 as returned, without further rounding; the column float32 is of "
-        "the model that `tether.single_precision` makes, and of the float32 numbers it returns.",
-    ]
-    if model.schema.angles:
-        lines.append(
-            f"Angles ({', '.join(model.schema.angles)}) are wrapped to [-π, π) before the trusted model sees "
-            "them, and distances between them are taken on the circle."
-        )
-    return (*lines, _EVIDENCE_ASSUMPTIONS[model.bounds.evidence])
 
 
 def _output_slopes(model: UnconstrainedModel) -> Array | None:

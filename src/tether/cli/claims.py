@@ -89,6 +89,8 @@ def verify_command(
         say(f"{name}: delta at most {largest:.6g}, median {median:.6g}")
     for line in (result.statement, *result.notes):
         say(line)
+    if result.not_vouched:
+        say(f"Not vouched for: {', '.join(result.not_vouched)}.")
     if not result.verified:
         say(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)

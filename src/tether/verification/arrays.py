@@ -1,158 +1,464 @@
-"""NumPy arrays of :class:`Number`, on which a user's NumPy code runs as it stands."""
+"""NumPy arrays of terms: structure is NumPy's own, mathematics is that of :mod:`operations`.
+
+Views, copies, assignment, splitting, stacking and iteration happen in NumPy, on an array of immutable
+objects. What computes is known by name, or refused.
+"""
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tether.verification import numbers
-from tether.verification.numbers import Number, as_number
-from tether.verification.spans import UNARY, UnboundedError
+from tether.verification.graph import (
+    ASARRAY,
+    EMPTY,
+    Graph,
+    Term,
+    as_term,
+    called_by_user,
+    constant_of,
+    number,
+    select,
+    truth,
+)
+from tether.verification.operations import SCALAR, apply_or_fold, total
 
-_SCALAR: dict[str, Callable[..., Any]] = {
-    "add": lambda one, two: as_number(one) + two,
-    "subtract": lambda one, two: as_number(one) - two,
-    "multiply": lambda one, two: as_number(one) * two,
-    "divide": lambda one, two: as_number(one) / two,
-    "negative": lambda one: -as_number(one),
-    "positive": as_number,
-    "conjugate": as_number,
-    "power": lambda one, two: as_number(one) ** two,
-    "float_power": lambda one, two: as_number(one) ** two,
-    "remainder": lambda one, two: as_number(one) % two,
-    "floor_divide": lambda one, two: as_number(one) // two,
-    "minimum": numbers.minimum,
-    "fmin": numbers.minimum,
-    "maximum": numbers.maximum,
-    "fmax": numbers.maximum,
-    "clip": lambda one, low, high: numbers.minimum(numbers.maximum(one, low), high),
-    "arctan2": numbers.angle,
-    "hypot": lambda one, two: numbers.length([one, two]),
-} | {name: partial(numbers.unary, name) for name in UNARY}
-_COMPARISON: dict[str, Callable[[Any, Any], bool]] = {
-    "less": lambda one, two: as_number(one) < two,
-    "less_equal": lambda one, two: as_number(one) <= two,
-    "greater": lambda one, two: as_number(one) > two,
-    "greater_equal": lambda one, two: as_number(one) >= two,
-    "equal": lambda one, two: as_number(one) == two,
-    "not_equal": lambda one, two: as_number(one) != two,
+_FLOATS = (
+    None,
+    float,
+    np.float64,
+    np.dtype(np.float64),
+    np.dtype(object),
+    object,
+    "float",
+    "float64",
+    "d",
+    "f8",
+)
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""What computes, by NumPy's function; filled in by :mod:`reductions`."""
+_COMPARE = {
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "equal",
+    "not_equal",
+    "logical_not",
+    "logical_and",
 }
-_REDUCED = ("add", "multiply", "minimum", "maximum")
+_COMPARE |= {"logical_or", "logical_xor"}
+_NAMES = (
+    "stack", "concatenate", "concat", "vstack", "hstack", "dstack", "column_stack", "block", "append",
+    "reshape", "ravel", "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze", "expand_dims",
+    "broadcast_to", "broadcast_arrays", "take", "take_along_axis", "roll", "rot90", "flip", "fliplr",
+    "flipud", "repeat", "tile", "split", "array_split", "hsplit", "vsplit", "dsplit", "copy", "diagonal",
+    "diag", "diagflat", "tril", "triu", "atleast_1d", "atleast_2d", "atleast_3d", "shape", "ndim", "size",
+    "delete", "insert", "resize", "meshgrid", "fill_diagonal", "unstack", "permute_dims",
+    "matrix_transpose", "tensordot", "kron", "polyval", "trapezoid", "gradient", "average", "put",
+    "put_along_axis",
+)  # fmt: skip
+STRUCTURE = frozenset(getattr(np, name) for name in _NAMES if hasattr(np, name))
+"""What only moves entries, or is written in terms of functions that are known."""
 
 
-def _method(name: str) -> Callable[[Number], Number]:
-    return lambda number: numbers.unary(name, number)
+CURRENT: list[Graph] = []
+"""The graph of the trace that is going on, last."""
 
 
-# Where an array has become a plain one of objects, NumPy looks for methods of these names.
-for _name in UNARY:
-    setattr(Number, _name, _method(_name))
-setattr(Number, "arctan2", numbers.angle)  # noqa: B010
-setattr(Number, "hypot", lambda one, two: numbers.length([one, two]))  # noqa: B010
+class TermArray(np.ndarray):
+    """An object array of terms and plain numbers."""
 
+    __array_priority__ = 1000.0  # type: ignore[assignment,override]
 
-class NumberArray(np.ndarray):
-    """An object array of numbers; whatever it does not know by name raises instead of guessing."""
+    @property
+    def graph(self) -> Graph:
+        """The graph of the trace that is going on."""
+        return CURRENT[-1]
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """What M's own array has; NumPy's code is told what there is."""
+        if not called_by_user():
+            return _DTYPE(self)
+        entries = self.view(np.ndarray).flat
+        return np.dtype(bool if self.size and all(map(_is_truth, entries)) else np.float64)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        name, out = ufunc.__name__, options.pop("out", None)
-        plain = [_plain(value) for value in inputs]
-        options = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
-        if method == "__call__" and options.get("where", True) is True:
-            result = _call(name, plain)
-        elif method == "reduce" and name in _REDUCED:
-            result = _reduce(name, plain[0], **options)
-        else:
-            raise UnboundedError(f"np.{name} used as `{method}`")
-        if out is None:
-            return _wrapped(result)
-        out[0].view(np.ndarray)[...] = result
-        return out[0]
+        return handle_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if func is np.linalg.norm:
-            return _norm(*args, **kwargs)
-        return super().__array_function__(func, types, args, kwargs)
+        graph = self.graph
+        rule = FUNCTIONS.get(func)
+        if rule is not None:
+            return rule(graph, *args, **kwargs)
+        if func in STRUCTURE:
+            args, kwargs = _boxed(graph, args), _boxed(graph, kwargs)
+            return wrapped(graph, super().__array_function__(func, types, args, kwargs))
+        return handle_rest(graph, func, args, kwargs)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, TermArray):
+            masked = select_arrays(self.graph, index, value, self)
+            if np.shape(masked) != self.shape:
+                self.graph.refuse("an assignment by a mask of other shape")
+            super().__setitem__(..., ASARRAY(masked))
+            return
+        value = checked(self.graph, value)
+        if type(value) is not Term and not isinstance(value, TermArray):
+            value = objects(value)
+            value = value if value.ndim else value[()]
+        super().__setitem__(index, value)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, TermArray):
+            index = index_of(self.graph, index)
+        return super().__getitem__(index)
+
+    def astype(self, dtype: Any, *_: Any, copy: bool = True, **__: Any) -> Any:
+        """Itself or a copy; float64 is all there is."""
+        if is_float64(dtype):
+            return self.copy() if copy else self
+        if np.dtype(dtype) == bool:
+            return elementwise(self.graph, np.not_equal, self, 0.0)
+        self.graph.refuse(f"a conversion to {np.dtype(dtype)}")
+
+    def __repr__(self) -> str:
+        self.graph.refuse("an array written as text")
+
+    __str__ = __repr__
+
+    def fill(self, value: Any) -> None:
+        """As NumPy's."""
+        self[...] = value
 
 
-def _plain(value: Any) -> np.ndarray:
-    if isinstance(value, Number):
-        whole = np.empty((), dtype=object)
-        whole[()] = value
-        return whole
-    return np.asarray(value).view(np.ndarray).astype(object, copy=False)
+_DTYPE = np.ndarray.dtype.__get__  # type: ignore[attr-defined]
 
 
-def _wrapped(result: Any) -> Any:
-    if isinstance(result, np.ndarray) and result.dtype == object:
-        return result.view(NumberArray)
+def _is_truth(entry: Any) -> bool:
+    return entry.boolean if type(entry) is Term else isinstance(entry, bool | np.bool_)
+
+
+def handle_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """``__array_ufunc__`` of terms and their arrays."""
+    graph = _graph_among(inputs, options)
+    out = options.pop("out", None)
+    _check_options(graph, ufunc.__name__, options)
+    known = FUNCTIONS.get((ufunc.__name__, method))
+    if known is not None:
+        result = known(graph, *inputs, **options)
+    elif method == "__call__" and not options:
+        result = elementwise(graph, ufunc, *inputs)
+    elif method == "outer" and not options and len(inputs) == 2:
+        one, two = (plain(graph, value) for value in inputs)
+        spread = wrapped(graph, one.reshape(one.shape + (1,) * two.ndim))
+        result = elementwise(graph, ufunc, spread, inputs[1])
+    else:
+        graph.refuse(f"np.{ufunc.__name__} used as `{method}`, or with options {sorted(options)}")
+    return result if out is None else _stored(graph, result, out)
+
+
+def handle_rest(graph: Graph, func: Any, args: Any, kwargs: Any) -> Any:
+    """What is not known: worked out where it is of plain numbers only, else refused."""
+    plain_args, plain_kwargs = _as_floats(args), _as_floats(kwargs)
+    if plain_args is None or plain_kwargs is None:
+        graph.refuse(f"np.{getattr(func, '__name__', func)}, which has no rule here")
+    return _sealed(func(*plain_args, **plain_kwargs))
+
+
+def _sealed(result: Any) -> Any:
+    """Not to be written to: it may be a view in NumPy, and is none of M's arrays here."""
+    if isinstance(result, tuple | list):
+        return type(result)(map(_sealed, result)) if type(result) in (tuple, list) else result
+    if isinstance(result, np.ndarray):
+        result.flags.writeable = False
     return result
 
 
-def _call(name: str, inputs: list[np.ndarray]) -> Any:
-    if name == "matmul":
-        return np.matmul(*inputs)
-    if name in _COMPARISON:
-        return np.asarray(np.frompyfunc(_COMPARISON[name], 2, 1)(*inputs)).astype(bool)
-    if name not in _SCALAR:
-        raise UnboundedError(f"np.{name}, which has no rule here")
-    return np.frompyfunc(_SCALAR[name], len(inputs), 1)(*inputs)
+def _term_function(self: Term, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    rule = FUNCTIONS.get(func)
+    if rule is not None:
+        return rule(self.graph, *args, **kwargs)
+    return func(*_boxed(self.graph, args), **_boxed(self.graph, kwargs))
 
 
-def _reduce(name: str, values: np.ndarray, axis: Any = 0, keepdims: bool = False, **options: Any) -> Any:
-    """A fold along each axis in turn."""
-    if options.pop("initial", np._NoValue) is not np._NoValue or options.pop("where", True) is not True:
-        raise UnboundedError(f"np.{name}.reduce with options")
-    axes = range(values.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    for k in sorted((int(k) % values.ndim for k in axes), reverse=True):
-        parts = list(np.moveaxis(values, k, 0))
-        if not parts:
-            raise UnboundedError(f"np.{name} over nothing")
-        total = parts[0]
-        for part in parts[1:]:
-            total = _call(name, [_plain(total), _plain(part)])
-        values = _plain(total)
-        values = np.expand_dims(values, k) if keepdims else values
-    return values if values.ndim else values[()]
+def _boxed(graph: Graph, value: Any) -> Any:
+    """With every term that stands alone in an array of its own."""
+    if type(value) is Term:
+        return wrapped(graph, plain(graph, value))
+    if isinstance(value, tuple | list):
+        return type(value)(_boxed(graph, part) for part in value)
+    return {key: _boxed(graph, part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
-def _norm(values: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    if ord not in (None, 2) or isinstance(axis, tuple) or (axis is None and values.ndim != 1):
-        raise UnboundedError("np.linalg.norm other than the Euclidean one along one axis")
-    axis = -1 if axis is None else axis
-    rows = np.moveaxis(_plain(values), axis, -1)
-    lengths = np.empty(rows.shape[:-1], dtype=object)
-    for place in np.ndindex(lengths.shape):
-        lengths[place] = numbers.length(list(rows[place]))
-    result = np.expand_dims(lengths, axis) if keepdims else lengths
-    return _wrapped(result) if result.ndim else result[()]
+setattr(Term, "__array_ufunc__", lambda self, ufunc, method, *inputs, **options: handle_ufunc(  # noqa: B010
+    ufunc, method, inputs, options
+))  # fmt: skip
+setattr(Term, "__array_function__", _term_function)  # noqa: B010
 
 
-def evaluate(function: Callable[..., Any], boxes: list[list[Number]], states: int) -> list[list[Number]]:
-    """M over boxes, given as one number for each of the inputs; one number for each output of each box.
+def _method(function: Any) -> Callable[..., Any]:
+    def method(self: TermArray, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[function](self.graph, self, *args, **kwargs)
 
-    Raises:
-        UnboundedError: where it cannot be bounded.
-    """
-    inputs = np.empty((len(boxes), len(boxes[0])), dtype=object)
-    for k, box in enumerate(boxes):
-        inputs[k] = box
-    inputs = inputs.view(NumberArray)
-    try:
-        outputs = np.asarray(function(inputs[:, :states].copy(), inputs[:, states:].copy()), dtype=object)
-        return [[as_number(value) for value in row] for row in outputs]
-    except UnboundedError:
-        raise
-    except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        # NumPy comes back here for every operation: the line that matters is the last one of the user's.
-        outer = [f for f in frames if "numpy" not in Path(f.filename).parts and f.filename != __file__]
-        frame = (outer or frames)[-1]
-        raise UnboundedError(
-            f"{type(error).__name__}: {error} at {Path(frame.filename).name}:{frame.lineno}"
-        ) from error
+    return method
+
+
+def install_methods() -> None:
+    """Methods that compute, as the functions of the same name do; other such methods raise."""
+    for name in (
+        "sum",
+        "mean",
+        "prod",
+        "min",
+        "max",
+        "cumsum",
+        "cumprod",
+        "clip",
+        "dot",
+        "std",
+        "var",
+        "trace",
+    ):
+        setattr(TermArray, name, _method(getattr(np, name)))
+    for name in ("any", "all", "round"):
+        setattr(TermArray, name, _method(getattr(np, name)))
+    for name in [
+        "argmax",
+        "argmin",
+        "argsort",
+        "sort",
+        "partition",
+        "argpartition",
+        "searchsorted",
+        "nonzero",
+        "choose",
+        "compress",
+    ]:
+        setattr(TermArray, name, _refused_method(name))
+    for name in ["tobytes", "tofile", "dump", "dumps", "byteswap", "setfield", "getfield", "view"]:
+        if name != "view":
+            setattr(TermArray, name, _refused_method(name))
+
+
+def _refused_method(name: str) -> Callable[..., Any]:
+    def method(self: TermArray, *args: Any, **kwargs: Any) -> Any:
+        floats = _as_floats(self)
+        if floats is None:
+            self.graph.refuse(f"`.{name}`, which has no rule here")
+        return getattr(floats, name)(*args, **kwargs)
+
+    return method
+
+
+def is_float64(dtype: Any) -> bool:
+    """Whether a `dtype=` leaves float64 numbers as they are."""
+    return any(dtype is known for known in _FLOATS) or (
+        isinstance(dtype, str | np.dtype) and dtype in _FLOATS[3:]
+    )
+
+
+def _check_options(graph: Graph, name: str, options: dict[str, Any]) -> None:
+    """Drops options that change nothing; refuses those that change what is computed."""
+    for key in ("subok", "order"):
+        options.pop(key, None)
+    dtype, casting, where = (
+        options.pop("dtype", None),
+        options.pop("casting", "same_kind"),
+        options.pop("where", True),
+    )
+    if not is_float64(dtype) and not (name in _COMPARE and dtype in (bool, np.bool_)):
+        graph.refuse(f"np.{name} with dtype={dtype}")
+    if casting not in ("same_kind", "safe"):
+        graph.refuse(f"np.{name} with casting={casting!r}")
+    if where is not True and where is not np._NoValue:
+        graph.refuse(f"np.{name} with `where=`")
+    if "signature" in options or "sig" in options:
+        graph.refuse(f"np.{name} with a signature")
+
+
+def _graph_among(inputs: Any, options: dict[str, Any]) -> Graph:
+    values = (*inputs, *(options.get("out") or ()))
+    return next(value.graph for value in values if isinstance(value, TermArray) or type(value) is Term)
+
+
+def checked(graph: Graph, value: Any) -> Any:
+    """What is put into an array: numbers that float64 holds, terms, arrays of these."""
+    if type(value) is Term or isinstance(value, TermArray):
+        return value
+    array = ASARRAY(value)
+    if array.dtype.kind in "iu" and constant_of(int(np.abs(array).max(initial=0))) is None:
+        graph.refuse("an integer that float64 does not hold exactly")
+    if array.dtype.kind == "b":
+        return array.astype(np.float64) if array.ndim else float(array)
+    if array.dtype.kind not in "iufO" or array.dtype == np.longdouble:
+        graph.refuse(f"numbers of type {array.dtype}")
+    return value if array.dtype.kind == "O" else array.astype(np.float64)
+
+
+def plain(graph: Graph, value: Any) -> np.ndarray:
+    """An object array of terms and plain numbers, as the base class."""
+    if type(value) is Term:
+        whole = EMPTY((), dtype=object)
+        whole[()] = value
+        return whole
+    if isinstance(value, TermArray):
+        return value.view(np.ndarray)
+    array = ASARRAY(value)
+    if array.dtype.kind not in "biufO" or array.dtype == np.longdouble:
+        graph.refuse(f"numbers of type {array.dtype}")
+    return objects(array.view(np.ndarray))
+
+
+def objects(array: Any) -> np.ndarray:
+    """An object array of the same numbers: of NumPy's own, because ``~True`` of Python's is -2."""
+    array = ASARRAY(array)
+    if array.dtype.kind in "fb" and array.dtype != object:
+        return _BOOLEANS(array) if array.dtype.kind == "b" else _FLOATING(array)
+    return array.astype(object)
+
+
+def _scalar_maker(kind: Any) -> Callable[[np.ndarray], np.ndarray]:
+    make = np.frompyfunc(kind, 1, 1)
+
+    def made(array: np.ndarray) -> np.ndarray:
+        result = EMPTY(array.shape, dtype=object)
+        make(array, out=result) if array.ndim else result.__setitem__((), kind(array[()]))
+        return result
+
+    return made
+
+
+_BOOLEANS, _FLOATING = _scalar_maker(np.bool_), _scalar_maker(np.float64)
+
+
+def wrapped(graph: Graph, result: Any) -> Any:
+    """Object arrays as arrays of terms; a single entry as itself."""
+    if isinstance(result, tuple | list):
+        return type(result)(wrapped(graph, part) for part in result)
+    if isinstance(result, np.ndarray) and result.dtype == object:
+        return result.view(TermArray)
+    return result
+
+
+def _stored(graph: Graph, result: Any, out: Any) -> Any:
+    target = out[0] if isinstance(out, tuple) else out
+    if not isinstance(target, TermArray):
+        graph.refuse("an assignment into an array that was made elsewhere (make it inside M with np.zeros)")
+    if np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
+        graph.refuse("an `out=` of another shape")
+    target.view(np.ndarray)[...] = plain(graph, result)
+    return target
+
+
+def _as_floats(value: Any) -> Any:
+    """With every array of terms as one of float64, None where a term is among them."""
+    if type(value) is Term:
+        return None
+    if isinstance(value, TermArray):
+        entries = value.view(np.ndarray)
+        if any(type(entry) is Term for entry in entries.flat):
+            return None
+        kinds = {isinstance(entry, bool | np.bool_) for entry in entries.flat}
+        floats = entries.astype(bool if kinds == {True} else np.float64)
+        floats.flags.writeable = False
+        return floats
+    if isinstance(value, tuple | list):
+        parts = [_as_floats(part) for part in value]
+        missing = any(part is None and own is not None for part, own in zip(parts, value, strict=True))
+        return None if missing else type(value)(parts)
+    if isinstance(value, dict):
+        parts = _as_floats(list(value.values()))
+        return None if parts is None else dict(zip(value, parts, strict=True))
+    return value
+
+
+def index_of(graph: Graph, index: TermArray) -> Any:
+    """A mask or index that does not depend on the inputs."""
+    floats = _as_floats(index)
+    if floats is None or floats.dtype != bool:
+        graph.refuse("an index or mask that depends on the inputs (np.where chooses instead)")
+    return floats
+
+
+def elementwise(graph: Graph, ufunc: np.ufunc, *inputs: Any) -> Any:
+    """A function of one result, entry by entry."""
+    name = ufunc.__name__
+    if name not in SCALAR:
+        floats = _as_floats(list(inputs))
+        if floats is None:
+            graph.refuse(f"np.{name}, which has no rule here")
+        return ufunc(*floats)
+    arrays = np.broadcast_arrays(*(plain(graph, value) for value in inputs))
+    result = EMPTY(arrays[0].shape, dtype=object)
+    floats = _as_floats([wrapped(graph, array) for array in arrays])
+    if floats is not None:  # by NumPy itself, as M's own numbers are
+        with np.errstate(all="ignore"):
+            result[...] = objects(ufunc(*floats))
+    else:
+        for place in np.ndindex(result.shape):
+            result[place] = apply_or_fold(graph, name, *(array[place] for array in arrays))
+    return wrapped(graph, result) if result.ndim else result[()]
+
+
+def select_arrays(graph: Graph, condition: Any, one: Any, two: Any) -> Any:
+    """``np.where`` of three arguments."""
+    parts = (plain(graph, condition), plain(graph, checked(graph, one)), plain(graph, checked(graph, two)))
+    arrays = np.broadcast_arrays(*parts)
+    result = EMPTY(arrays[0].shape, dtype=object)
+    for place in np.ndindex(result.shape):
+        entries = [array[place] for array in arrays]
+        if type(entries[0]) is Term:
+            result[place] = select(entries[0], entries[1], entries[2], graph)
+        else:
+            result[place] = entries[1] if entries[0] else entries[2]
+    return wrapped(graph, result)
+
+
+def add_up(graph: Graph, values: np.ndarray) -> np.ndarray:
+    """The sums along the last axis of an object array."""
+    result = EMPTY(values.shape[:-1], dtype=object)
+    for place in np.ndindex(result.shape):
+        entries = list(values[place])
+        result[place] = total(graph, entries) if entries else 0.0
+    return result
+
+
+def as_outputs(graph: Graph, value: Any) -> np.ndarray:
+    """What M returned, as an object array of terms that are numbers."""
+    array = plain(graph, make_array(graph, value))
+    result = EMPTY(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        result[place] = number(as_term(graph, array[place]))
+    return result
+
+
+def make_array(graph: Graph, value: Any) -> Any:
+    """``np.array(value)`` without the copy of what is an array of terms already."""
+    if isinstance(value, TermArray):
+        return value
+    if isinstance(value, tuple | list):
+        value = [make_array(graph, part) for part in value]
+        if any(isinstance(part, TermArray) or type(part) is Term for part in value):
+            return wrapped(graph, np.stack([plain(graph, part) for part in value]))
+        if not value:
+            return ASARRAY(value)
+    if type(value) is Term:
+        return wrapped(graph, plain(graph, value))
+    array = ASARRAY(value)
+    if array.dtype == np.float64 and not isinstance(value, float | np.floating):
+        return wrapped(graph, objects(array))
+    return wrapped(graph, array)
+
+
+def truths(graph: Graph, value: Any) -> np.ndarray:
+    """An object array of truth values."""
+    array = plain(graph, value)
+    result = EMPTY(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        entry = array[place]
+        result[place] = truth(entry) if type(entry) is Term else bool(entry)
+    return result

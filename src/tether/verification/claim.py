@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, deserialize, safe_open
+from safetensors import SafetensorError, deserialize
 
 from tether.data import Array, Schema
 from tether.errors import CertificateError, StorageError
 
 ROUNDOFF = 2.0**-53
 """Relative error of one float64 operation."""
+HALF_TURN = float(np.nextafter(np.pi, 4.0))
+"""The float64 number above π: no two angles are farther apart on the circle."""
+_SMALL, _LARGE = 1e-100, 1e100
+"""Sizes between which squares, and products of three numbers, neither overflow nor lose their precision."""
+_MOST_BLENDED = 1 << 16
 
 _FORMAT, _VERSION = "tether-model", 1
 _TORCH_NAMES = {
@@ -32,6 +37,8 @@ _SHAPES = {
         "center": "KP", "jacobian": "KPD", "radii": "KL", "slopes": "KLP", "offset": "KP", "half_width": "KP",
     },
 }  # fmt: skip
+_OPTIONAL = {"interval": {"lemma": "P"}, "affine": {"pinned": "D"}}
+_TEXTS = ("states", "controls", "outputs", "angles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +84,25 @@ class Claim:
         return self.cells("memories") * self.cells("scale")
 
     @property
+    def blended(self) -> int:
+        """How many cells take part at an input: 0 where the nearest answers alone."""
+        count = min(self.blend, len(self) - 1) if self.kind == "affine" else 0
+        return count if count >= 2 else 0
+
+    @property
     def delta(self) -> Array:
-        """(K, P) distance to M that is claimed, at the rim of each cell's coverage."""
+        """(K, P) distance to M that is claimed, at the rim of each cell's coverage.
+
+        Of an angle it is half a turn at most, and just that where cells are blended whose remainder reaches a
+        quarter turn: they may then be averaged over different turns.
+        """
         if self.kind == "interval":
             return self.bounds("delta")
         rim = self.bounds("slopes")[:, -1] * self.bounds("radii")[:, -1:] + self.bounds("offset")
-        return self.bounds("half_width") + rim
+        delta = self.bounds("half_width") + rim
+        apart = (rim >= 0.5 * np.pi * (1 - 1e-9)) & (self.blend > 0)
+        circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
+        return np.where(self.schema.output_angles, circle, delta)
 
     @property
     def reach(self) -> Array:
@@ -93,12 +113,13 @@ class Claim:
         so by u |s / scale| in length; differences, squares, their sum over D inputs in whatever order and
         the square of r are off by a relative D + 4 roundings in the squares, half as many in the root; and
         ``memory * scale`` is off by u |m|. An accepted s has |s / scale| of at most |m| + r and some
-        roundings, twice which is certainly enough. A denormal number or two go under in the last term.
+        roundings, twice which is certainly enough. What underflows goes under in the last term: sizes are
+        such (`check_form`) that no square of a radius does.
         """
         radii, inputs = self.cells("radii"), self.cells("memories").shape[1]
         size = np.sqrt((self.cells("memories") ** 2).sum(axis=1))
         relative = radii * (1 + (inputs + 8) * ROUNDOFF)
-        return relative + 4 * ROUNDOFF * (size + radii) + 1e-150
+        return (relative + 4 * ROUNDOFF * (size + radii)) * (1 + 8 * ROUNDOFF) + 1e-150
 
     @property
     def base(self) -> Array:
@@ -137,8 +158,8 @@ def read_claim(path: Path) -> Claim:
         raise ValueError(f"`{path}` must be a constrained model; this one has no tether to verify.")
     try:
         claim = _build(tensors, metadata)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"`{path}` must be a complete Tether model; {error}.") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StorageError(f"`{path}` must be a complete Tether model; {str(error).rstrip('.')}.") from None
     _check_shapes(path, claim)
     check_form(claim)
     return claim
@@ -148,13 +169,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not path.is_file():
         raise StorageError(f"`{path}` must be a file; there is none. Check the path.")
     try:
-        with safe_open(path, framework="np") as file:
-            metadata = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
-        return dict(deserialize(path.read_bytes())), metadata
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        content = path.read_bytes()  # once, so that arrays and words are of the same file
+        tensors = dict(deserialize(content))
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        words = header.get("__metadata__", {})
+        metadata = {key: json.loads(value, parse_constant=_no_number) for key, value in words.items()}
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise StorageError(
             f"`{path}` must be a safetensors file written by Tether; it cannot be read ({error})."
         ) from None
+    return tensors, metadata
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} among its words")
 
 
 def _digest(tensors: dict[str, Any], metadata: dict[str, Any]) -> str:
@@ -170,31 +198,56 @@ def _digest(tensors: dict[str, Any], metadata: dict[str, Any]) -> str:
 def _build(tensors: dict[str, Any], metadata: dict[str, Any]) -> Claim:
     arrays = {}
     for name, tensor in tensors.items():
-        if name.startswith(("cells.", "bounds.")) and tensor["dtype"] == "F64":
+        if name.startswith(("cells.", "bounds.")) and name != "cells.edges":
+            if tensor["dtype"] != "F64":
+                raise ValueError(f"`{name}` is of type {tensor['dtype']}, not F64")
             arrays[name] = np.frombuffer(tensor["data"], dtype="<f8").reshape(tensor["shape"])
-    fields: dict[str, Any] = metadata["schema"]
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-    schema = Schema(**fields)
+    record, blend = metadata.get("record") or {}, metadata.get("blend", 0)
+    digest = record.get("trusted_source_sha256") if isinstance(record, dict) else 0
+    if not isinstance(digest, str | None):
+        raise ValueError("its record is not one")
+    if not isinstance(blend, int) or isinstance(blend, bool) or not 0 <= blend <= _MOST_BLENDED:
+        raise ValueError(f"it blends {blend!r} cells")
     if metadata["target"] not in ("next_state", "increment"):
         raise ValueError(f"its target is {metadata['target']!r}")
+    if not isinstance(metadata["evidence"], str):
+        raise ValueError(f"its evidence is {metadata['evidence']!r}")
     return Claim(
         kind=metadata["kind"],
         evidence=metadata["evidence"],
-        schema=schema,
+        schema=_schema(metadata["schema"]),
         target=metadata["target"],
         arrays=arrays,
         epsilon=metadata.get("epsilon"),
         beta=metadata.get("beta"),
-        blend=int(metadata.get("blend", 0)),
-        trusted_digest=(metadata.get("record") or {}).get("trusted_source_sha256"),
+        blend=blend,
+        trusted_digest=digest,
     )
+
+
+def _schema(fields: Any) -> Schema:
+    for name in _TEXTS:
+        if not isinstance(fields[name], list) or not all(isinstance(text, str) for text in fields[name]):
+            raise ValueError(f"`{name}` of its schema are not names")
+    advances, units = fields["advances"], fields["units"]
+    if not isinstance(advances, list) or not all(type(k) is int for k in advances):
+        raise ValueError("`advances` of its schema are not whole numbers")
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        raise ValueError("`units` of its schema are not texts")
+    if set(fields) != {*_TEXTS, "advances", "units"}:
+        raise ValueError(f"its schema has {sorted(fields)}")
+    texts = {name: tuple(fields[name]) for name in _TEXTS}
+    return Schema(**texts, units=units, advances=tuple(advances))
 
 
 def _check_shapes(path: Path, claim: Claim) -> None:
     sizes = {"D": len(claim.schema.inputs), "P": len(claim.schema.outputs)}
     wanted = {f"cells.{name}": axes for name, axes in _GEOMETRY.items()}
     wanted |= {f"bounds.{name}": axes for name, axes in _SHAPES[claim.kind].items()}
-    for name, axes in wanted.items():
+    optional = {f"bounds.{name}": axes for name, axes in _OPTIONAL[claim.kind].items()}
+    for name, axes in (wanted | optional).items():
+        if name in optional and name not in claim.arrays:
+            continue
         if name not in claim.arrays:
             raise StorageError(f"`{path}` must be a complete Tether model; `{name}` is missing.")
         shape = claim.arrays[name].shape
@@ -202,16 +255,24 @@ def _check_shapes(path: Path, claim: Claim) -> None:
             sizes.setdefault(axis, size)
         if shape != tuple(sizes[axis] for axis in axes) or 0 in shape:
             raise StorageError(f"`{path}` must be a complete Tether model; `{name}` has shape {shape}.")
+    unknown = sorted(set(claim.arrays) - set(wanted) - set(optional))
+    if unknown:
+        raise StorageError(f"`{path}` must be a Tether model; it has `{unknown[0]}`, which no model has.")
 
 
 def check_form(claim: Claim) -> None:
-    """Refuses numbers that cannot be bounds, naming cell and output."""
+    """Refuses numbers that cannot be bounds, or whose squares overflow or vanish, naming cell and output."""
     for name, values in claim.arrays.items():
-        if name != "bounds.pinned":
-            _require(np.isfinite(values), f"`{name}` must be finite", claim)
+        fine = np.abs(values) <= _LARGE
+        if name == "bounds.pinned":
+            fine = fine | np.isnan(values)
+        _require(fine, f"`{name}` must be finite and at most {_LARGE:g}", claim)
     for name in ("scale", "radii"):
-        _require(claim.cells(name) > 0, f"`cells.{name}` must be positive", claim)
+        _require(claim.cells(name) >= _SMALL, f"`cells.{name}` must be at least {_SMALL:g}", claim)
+    _require(np.abs(claim.centers) <= _LARGE, f"the memories must be at most {_LARGE:g}", claim)
     _require(claim.cells("box_lower") <= claim.cells("box_upper"), "the domain box must not be empty", claim)
+    if claim.target == "increment" and min(claim.schema.advances) < 0:
+        raise CertificateError("not verified: an increment must be of an output that advances a state.")
     if claim.kind == "interval":
         _require(claim.bounds("delta") >= 0, "`bounds.delta` must be at least 0", claim)
         _require(claim.bounds("lower") <= claim.bounds("upper"), "`lower` must be at most `upper`", claim)
@@ -219,8 +280,8 @@ def check_form(claim: Claim) -> None:
     for name in ("slopes", "offset", "half_width"):
         _require(claim.bounds(name) >= 0, f"`bounds.{name}` must be at least 0", claim)
     radii = claim.bounds("radii")
-    rising = np.concatenate([radii[:, :1] > 0, np.diff(radii, axis=1) > 0], axis=1)
-    _require(rising, "`bounds.radii` must be positive and ascending", claim)
+    rising = np.concatenate([radii[:, :1] >= _SMALL, np.diff(radii, axis=1) > 0], axis=1)
+    _require(rising, f"`bounds.radii` must be at least {_SMALL:g} and ascending", claim)
     # In the model, delta is that of the computed distance plus what the last radius has over the coverage
     # radius: that must be enough for the roundings of the distance, too.
     enough = radii[:, -1] >= claim.reach

@@ -11,8 +11,9 @@ from tether.data import Array
 from tether.errors import CertificateError
 from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
+from tether.verification.elementary import precision
 from tether.verification.evaluation import values_at
-from tether.verification.proofs import affine_rounding, interval_rounding, precision
+from tether.verification.roundings import REMAINDER_ROUNDINGS, affine_rounding, interval_rounding
 
 
 def constants_shortfall(claim: Claim, trusted: TrustedModel) -> str | None:
@@ -65,7 +66,8 @@ def _rates(claim: Claim, trusted: TrustedModel) -> list[Any]:
 
 
 def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str | None:
-    rounding, reach = interval_rounding(claim, cell), arb(float(claim.reach[cell]))
+    reach = arb(float(claim.reach[cell]))
+    index = np.array([cell])
     for output, name in enumerate(claim.schema.outputs):
         lower, upper, delta, center = (
             arb(float(claim.bounds(key)[cell, output])) for key in ("lower", "upper", "delta", "center")
@@ -74,7 +76,9 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str |
         if not abs(value - center) <= 1e-9 * (abs(center) + delta) + 1e-300:
             return f"cell {cell}: output '{name}': M at the memory is not the stated center"
         change = rates[output] * reach
-        needed = (upper - value + change).max(value + change - lower) + arb(rounding[output])
+        largest = np.full((1, len(claim.schema.outputs)), float((abs(value) + change).upper()))
+        rounding = float(interval_rounding(claim, index, largest)[0, output])
+        needed = (upper - value + change).max(value + change - lower) + arb(rounding)
         if not needed <= delta:
             return _too_small(cell, name, "delta", delta, needed)
     return None
@@ -84,7 +88,7 @@ def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array) -
     """By Taylor's theorem: the remainder is at most half the bend times the distance squared."""
     scale = claim.cells("scale")
     widest = arb(float(scale.max()))
-    rounding = affine_rounding(claim, cell)
+    rounding = affine_rounding(claim, np.array([cell]), 0.0)[0]
     off = claim.bounds("jacobian")[cell] - given
     for output, name in enumerate(claim.schema.outputs):
         center = arb(float(claim.bounds("center")[cell, output]))
@@ -96,6 +100,7 @@ def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array) -
         for shell, radius in enumerate(claim.bounds("radii")[cell].tolist()):
             slope = arb(float(claim.bounds("slopes")[cell, shell, output]))
             needed = arb(float(bend[output])) * widest**2 * radius / 2 + tilt * (1 + 2**-40)
+            needed += slope * REMAINDER_ROUNDINGS
             # What a slope lacks by roundings may be made up for by the offset.
             if not gap + (needed - slope).max(arb(0)) * radius <= offset:
                 return _too_small(cell, name, f"the slope of shell {shell}", slope, needed)

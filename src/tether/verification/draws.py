@@ -17,12 +17,13 @@ from tether.data import Array
 from tether.errors import CertificateError
 from tether.progress import Report
 from tether.trusted import TrustedModel
-from tether.verification.claim import Claim
+from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.evaluation import circular, values_at
 
 _BATCH = 1 << 13
 _PINNED_REACH, _RIM = 0.05, 0.1  # as the format has them: where a pinned tether opens, where a blend ends
 _INCREDIBLE = 1e-6
+_LEAST_EPSILON = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,11 @@ def draw(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None
     epsilon, beta = claim.epsilon, claim.beta
     if not (isinstance(epsilon, float) and isinstance(beta, float) and 0 < epsilon < 1 and 0 < beta < 1):
         raise CertificateError(f"not verified: ε and β must lie between 0 and 1; got {epsilon} and {beta}.")
+    if epsilon < _LEAST_EPSILON:
+        raise CertificateError(
+            f"not verified: ε is {epsilon:g}, which would take {40 / epsilon:.2g} draws to test; at least "
+            f"{_LEAST_EPSILON:g} is tested."
+        )
     total = math.ceil(40 / epsilon)
     rng = np.random.Generator(np.random.PCG64DXSM([seed, 0x5EED]))
     done = exceeded = rounds = 0
@@ -65,7 +71,11 @@ def draw(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None
         limits = _limits(claim, inputs[rows], squared[rows])
         values = values_at(claim, trusted, inputs[rows])
         ends = [circular(claim, values - end) for end in (limits.lower, limits.upper)]
-        exceeded += int((np.maximum(*ends) > limits.delta).any(axis=1).sum())
+        farthest = np.maximum(*ends)
+        # An interval of a turn or more around M's opposite holds that opposite.
+        wide = claim.schema.output_angles & (limits.upper - limits.lower >= 2 * np.pi)
+        farthest = np.where(wide | _holds_opposite(claim, values, limits), np.pi, farthest)
+        exceeded += int((farthest > limits.delta).any(axis=1).sum())
         done += len(rows)
         if progress is not None:
             progress(done, total)
@@ -81,6 +91,13 @@ def refuted(draws: Draws, epsilon: float) -> bool:
         below += math.exp(log_mass)
         log_mass += math.log((draws.count - k) / (k + 1)) + log_odds
     return 1.0 - below < _INCREDIBLE
+
+
+def _holds_opposite(claim: Claim, values: Array, limits: _Limits) -> NDArray[np.bool_]:
+    """(N, P) whether an angle's limits hold the one opposite to M, which is farther than either limit."""
+    opposite = values + np.pi
+    first = opposite + 2 * np.pi * np.ceil((limits.lower - opposite) / (2 * np.pi))
+    return claim.schema.output_angles & (first <= limits.upper)
 
 
 def _drawn(claim: Claim, rng: np.random.Generator) -> Array:
@@ -110,19 +127,33 @@ def _limits(claim: Claim, inputs: Array, squared: Array) -> _Limits:
     nearest = squared.argmin(axis=1)
     if claim.kind == "interval":
         return _Limits(*(claim.bounds(name)[nearest] for name in ("lower", "upper", "delta")))
-    count = min(claim.blend, len(claim) - 1)
-    if count < 2:
+    count = claim.blended
+    if not count:
         cell, weight = nearest[:, None], np.ones((len(inputs), 1))
     else:
         cell, weight = _blend(claim, squared, count)
     distance = np.sqrt(np.take_along_axis(squared, cell, axis=1))
+    anchors, widths, remainders = _of_cells(claim, inputs, cell, distance)
+    angles, apart = claim.schema.output_angles, np.zeros(anchors[:, 0].shape, dtype=bool)
+    if count and angles.any():
+        anchors = np.where(angles, _one_turn(anchors, weight), anchors)
+        apart = ((remainders >= 0.5 * np.pi) & (weight > 0)[:, :, None]).any(axis=1)
     anchor, width, remainder = (
-        (weight[:, :, None] * part).sum(axis=1) for part in _of_cells(claim, inputs, cell, distance)
+        (weight[:, :, None] * part).sum(axis=1) for part in (anchors, widths, remainders)
     )
     width = width * _opening(claim, inputs)[:, None]
     # An average of rounded numbers: claimed with some roundings more.
     remainder = remainder + 32 * np.finfo(np.float64).eps * (np.abs(anchor) + width) * (count >= 2)
-    return _Limits(anchor - width, anchor + width, width + remainder)
+    delta = width + remainder
+    circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
+    return _Limits(anchor - width, anchor + width, np.where(angles, circle, delta))
+
+
+def _one_turn(anchors: Array, weight: Array) -> Array:
+    """Angles (N, B, P), moved by whole turns to be nearest to the first with a weight (N, B)."""
+    first = (weight > 0).argmax(axis=1)
+    reference = anchors[np.arange(len(anchors)), first][:, None]
+    return anchors - 2 * np.pi * np.round((anchors - reference) / (2 * np.pi))
 
 
 def _of_cells(

@@ -1,4 +1,4 @@
-"""Evidence `proved`: the claim of a cell, shown again by ball arithmetic on M's own code.
+"""Evidence `proved`: the claim of every cell, shown again by interval arithmetic on M's own code.
 
 Along the straight way from a cell's centre c to an input s, ``M(s) - M(c) - J (s - c)`` is the integral of
 the derivative's deviation from J, times ``s - c``. Ball and box are convex, so that the way stays inside
@@ -9,328 +9,365 @@ width.
 
 Where the sum over the stated shells is not enough, shells are made finer, and then boxes are cut into
 pieces, those beyond the ball left out. What still cannot be shown is refused.
+
+A blend of cells: each that takes part is proved over its whole ball, so that at an input in all of these
+balls ``|M - A_k| <= e_k``, and the distance from M to an average of A's is at most the average of the e's. On
+the circle
+the A's are first moved by whole turns to within half a turn of the nearest cell's A_0. If e_0 + e_k < π
+for all k,
+they and one lift of M are then within e_k of one another on the line: the lift nearest to A_0 is within
+e_0 of it,
+A_k is within e_k of some lift, and of all its turns only that one is nearer to A_0 than π. Where some e_k
+is π/2 or more, the format claims a delta of at least π, which is true of any two angles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
+from numpy.typing import NDArray
 
-from tether.data import Array
-from tether.verification.arrays import evaluate
-from tether.verification.claim import ROUNDOFF, Claim
-from tether.verification.numbers import Number
-from tether.verification.spans import PRECISION, Span, UnboundedError
+from tether.verification import intervals
+from tether.verification.claim import HALF_TURN, Claim
+from tether.verification.elementary import constant
+from tether.verification.graph import Node, UnboundedError
+from tether.verification.interpreter import Enclosure, enclose, exact_values, reason
+from tether.verification.intervals import Array, add_down, add_up, divide_up, multiply_up, root_up
+from tether.verification.roundings import REMAINDER_ROUNDINGS, affine_rounding, interval_rounding
+from tether.verification.tracing import Program
 
-_ONE: Span = (arb(1), arb(1))
+Index = NDArray[np.int64]
 _EFFORTS = ((1, 1), (2, 1), (4, 1), (1, 8), (2, 16))
 """Shells per stated shell and pieces per box, tried in turn."""
 _WORTH_EFFORT = 2.0
 """How much more than stated may be needed for finer shells and pieces to be tried: they gain no more."""
 _INTERVAL_SHELLS = 4
-_M_ROUNDINGS = 32
-"""What M's own float64 evaluation may be off by, in roundings of the numbers it returns: an assumption that
-every certificate states."""
+_BOXES = 4096
+"""Boxes in one go: what fits into a processor's cache."""
 
 
-@contextmanager
-def precision() -> Iterator[None]:
-    """Flint's working precision, for as long as it is needed."""
-    before = ctx.prec
-    ctx.prec = PRECISION
-    try:
-        yield
-    finally:
-        ctx.prec = before
+def target_program(program: Program, claim: Claim) -> Program:
+    """The program of M's target: next states, or increments."""
+    if claim.target != "increment":
+        return program
+    nodes, outputs, lines = list(program.nodes), list(program.outputs), list(program.lines)
+    for output, state in enumerate(claim.schema.advances):
+        if state >= 0:
+            nodes += [Node("input", (), state), Node("subtract", (outputs[output], len(nodes)))]
+            lines += ["", ""]
+            outputs[output] = len(nodes) - 1
+    return Program(tuple(nodes), tuple(lines), tuple(outputs))
+
+
+def shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
+    """How many cells more were looked at, and what cannot be shown of the first that fails."""
+    check = _affine if claim.kind == "affine" else _interval
+    shells = claim.bounds("radii").shape[1] if claim.kind == "affine" else 1
+    size = max(1, _BOXES // shells)
+    for start in range(0, len(claim), size):
+        part = np.arange(start, min(start + size, len(claim)))
+        yield len(part), _first_shortfall(claim, program, part, check)
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """What is needed to check any cell of a claim, in this process or another."""
+class _Verdict:
+    """What was shown of n cells.
+
+    Attributes:
+        shown: (n,) whether everything was.
+        ratio: (n,) how many times what is stated would be needed; infinite where no effort can help.
+        words: per cell that fails, why.
+    """
+
+    shown: NDArray[np.bool_]
+    ratio: Array
+    words: dict[int, str]
+
+
+def _first_shortfall(claim: Claim, program: Program, cells: Index, check) -> str | None:
+    waiting = cells
+    for effort, (shells, pieces) in enumerate(_EFFORTS):
+        verdict = check(_Region(claim, program, waiting), shells, pieces)
+        failed = ~verdict.shown
+        if not failed.any():
+            return None
+        last = effort == len(_EFFORTS) - 1
+        hopeless = failed & (last | ~(verdict.ratio <= _WORTH_EFFORT))
+        if hopeless.any():
+            cell = int(waiting[hopeless.argmax()])
+            return f"cell {cell}: {verdict.words[cell]}"
+        waiting = waiting[failed]
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Region:
+    """The coverage regions of some cells, and M over parts of them."""
 
     claim: Claim
-    function: Callable[..., Any]
+    program: Program
+    cells: Index
 
-    def shortfall(self, cell: int) -> str | None:
-        """What cannot be shown about a cell, in words; None where all can be."""
-        with precision():
-            region = _Region(self, cell)
-            check = _affine_shortfall if self.claim.kind == "affine" else _interval_shortfall
-            reason = ""
-            for shells, pieces in _EFFORTS:
-                try:
-                    missing = check(region, shells, pieces)
-                except UnboundedError as error:
-                    missing = _Shortfall(f"the trusted model has {error}", 1.0)
-                if missing is None:
-                    return None
-                reason = missing.reason
-                if not missing.ratio <= _WORTH_EFFORT:
-                    break
-            return f"cell {cell}: {reason}"
+    def around(self, radii: Array) -> tuple[Array, Array]:
+        """(n, D) the boxes around balls of radii (n,), cut to the domain; they hold the centre."""
+        claim, center = self.claim, self.claim.centers[self.cells]
+        reach = multiply_up(radii[:, None], claim.cells("scale"))
+        low = np.maximum(add_down(center, -reach), claim.cells("box_lower"))
+        high = np.minimum(add_up(center, reach), claim.cells("box_upper"))
+        return np.minimum(low, center), np.maximum(high, center)
 
+    def at_center(self) -> tuple[Array, Array]:
+        """(n, P) least and greatest that the exact value of M's target at the centres can be."""
+        return exact_values(self.program, self.claim.centers[self.cells])
 
-class _Shortfall(NamedTuple):
-    """What could not be shown, in words, and how many times the stated number would be needed."""
-
-    reason: str
-    ratio: float
-
-
-def _too_small(output: str, what: str, stated: Any, needed: Any) -> _Shortfall:
-    have, want = float(stated), float(needed.upper())
-    ratio = want / have if have > 0 else np.inf
-    return _Shortfall(f"output '{output}': {what} is {have:.6g}, not the {want:.6g} needed", ratio)
-
-
-class _Region:
-    """A cell's coverage region, and M over parts of it."""
-
-    def __init__(self, task: Task, cell: int) -> None:
-        claim = task.claim
-        self.claim, self.function, self.cell = claim, task.function, cell
-        self.center = [arb(value) for value in claim.centers[cell].tolist()]
-        self.scale = [arb(value) for value in claim.cells("scale").tolist()]
-        self.box = [
-            tuple(arb(value) for value in pair)
-            for pair in zip(claim.cells("box_lower").tolist(), claim.cells("box_upper").tolist(), strict=True)
-        ]
-        self.ranked: list[int] | None = None
-
-    def around(self, radius: Any) -> list[Span]:
-        """The box around the ball of that radius, cut to the domain; it holds the centre in any case."""
-        spans = []
-        for c, scale, (low, high) in zip(self.center, self.scale, self.box, strict=True):
-            reach = radius * scale
-            spans.append(((c - reach).max(low).min(c), (c + reach).min(high).max(c)))
-        return spans
-
-    def at_center(self) -> list[Number]:
-        """M's target at the centre."""
-        return self.targets([[(c, c) for c in self.center]])[0]
-
-    def targets(self, boxes: list[list[Span]]) -> list[list[Number]]:
-        """M's target over boxes: next states, or increments."""
-        seeded = [[Number(span, {d: _ONE}) for d, span in enumerate(box)] for box in boxes]
-        schema = self.claim.schema
-        rows = evaluate(self.function, seeded, len(schema.states))
-        shape = {len(row) for row in rows}
-        if len(rows) != len(boxes) or shape != {len(schema.outputs)}:
-            raise UnboundedError(f"{len(rows)} rows of {shape} outputs for {len(boxes)} boxes")
-        if self.claim.target != "increment":
-            return rows
-        return [
-            [out - box[a] if a >= 0 else out for out, a in zip(row, schema.advances, strict=True)]
-            for row, box in zip(rows, seeded, strict=True)
-        ]
-
-    def pieces(self, radius: Any, count: int) -> list[list[Span]]:
-        """The box around a ball in about `count` pieces, without those beyond the ball."""
-        boxes = [self.around(radius)]
+    def pieces(self, radii: Array, count: int) -> Iterator[tuple[Array, Array, NDArray[np.bool_]]]:
+        """The boxes in about `count` pieces: their ends, and (n,) which of them may reach into the ball."""
+        low, high = self.around(radii)
         if count == 1:
-            return boxes
-        cut = 0
-        while len(boxes) < count and cut < count.bit_length() - 1:
-            column = self._ranking()[cut % len(self._ranking())]
-            boxes = [half for box in boxes for half in _halves(box, column)]
-            cut += 1
-        return [box for box in boxes if not self._beyond(box, radius)]
+            yield low, high, np.ones(len(low), dtype=bool)
+            return
+        cuts, ranking = count.bit_length() - 1, self._ranking(low, high)
+        rows = np.arange(len(low))
+        for pattern in range(1 << cuts):
+            part = low.copy(), high.copy()
+            for cut in range(cuts):
+                column = ranking[:, cut % ranking.shape[1]]
+                middle = 0.5 * part[0][rows, column] + 0.5 * part[1][rows, column]
+                part[1 - (pattern >> cut & 1)][rows, column] = middle
+            yield *part, ~self._beyond(*part, radii)
 
-    def _beyond(self, box: list[Span], radius: Any) -> bool:
-        """Whether a box is certainly farther from the centre than `radius`."""
-        squared = arb(0)
-        for (low, high), c, scale in zip(box, self.center, self.scale, strict=True):
-            gap = ((low - c).max(c - high) / scale).max(arb(0))
-            squared += gap * gap
-        return bool(squared > radius * radius)
+    def _beyond(self, low: Array, high: Array, radii: Array) -> NDArray[np.bool_]:
+        """Whether boxes are certainly farther from the centre than the radius."""
+        center, scale = self.claim.centers[self.cells], self.claim.cells("scale")
+        gap = np.maximum(np.maximum(add_down(low, -center), add_down(center, -high)), 0.0)
+        scaled = np.maximum(intervals.down(gap / scale), 0.0)
+        total = np.zeros(len(low))
+        for column in scaled.T:
+            total = add_down(total, np.maximum(intervals.down(column * column), 0.0))
+        return total > multiply_up(radii, radii)
 
-    def _ranking(self) -> list[int]:
-        """The inputs along which cutting helps most, by what collapsing each to its middle saves."""
-        if self.ranked is None:
-            radius = arb(float(self.claim.reach[self.cell]))
-            box = self.around(radius)
-            doubts = []
-            for column in range(len(box)):
-                middle = (box[column][0] + box[column][1]) / 2
-                thin = [*box[:column], (middle, middle), *box[column + 1 :]]
-                try:
-                    doubts.append(self._doubt(thin))
-                except UnboundedError:
-                    doubts.append(np.inf)
-            if not np.isfinite(doubts).any():
-                self.ranked = list(range(len(box)))
-            else:
-                # Those that save nothing are not worth a cut.
-                worth = [k for k in np.argsort(doubts) if doubts[k] < 0.999 * max(doubts)]
-                self.ranked = [int(k) for k in worth][:4] or list(range(len(box)))
-        return self.ranked
+    def _ranking(self, low: Array, high: Array) -> NDArray[np.int64]:
+        """(n, up to 4) the inputs along which cutting helps most: collapsing them saves most."""
+        doubts = []
+        for column in range(low.shape[1]):
+            thin = low.copy(), high.copy()
+            thin[0][:, column] = thin[1][:, column] = 0.5 * low[:, column] + 0.5 * high[:, column]
+            doubts.append(self._doubt(*thin))
+        doubt = np.nan_to_num(np.stack(doubts, axis=1), nan=np.inf)
+        return np.argsort(doubt, axis=1, kind="stable")[:, : min(4, low.shape[1])]
 
-    def _doubt(self, box: list[Span]) -> float:
-        total = 0.0
-        for number in self.targets([box])[0]:
-            widths = [float((g[1] - g[0]) * self.scale[d]) ** 2 for d, g in number.gradient.items()]
-            total += float(np.sqrt(sum(widths))) + 1e-3 * float(number.span[1] - number.span[0])
+    def _doubt(self, low: Array, high: Array) -> Array:
+        found, scale = enclose(self.program, low, high, slopes=True), self.claim.cells("scale")
+        total = np.zeros(len(low))
+        with np.errstate(all="ignore"):
+            for output, slopes in enumerate(found.slopes):
+                widths = [((part[1] - part[0]) * scale[d]) ** 2 for d, part in slopes.items()]
+                total += np.sqrt(sum(widths)) + 1e-3 * (found.upper[output] - found.lower[output])
         return total
 
-    def deviations(self, radii: list[Any], jacobian: Array, pieces: int) -> list[list[Any]]:
-        """Per ball and output, the largest length (scaled) of the derivative's deviation from `jacobian`."""
-        slopes = [[arb(value) for value in row] for row in jacobian.tolist()]
-        parts = [self.pieces(radius, pieces) for radius in radii]
-        rows = iter(self.targets([box for boxes in parts for box in boxes]))
-        found = []
-        for boxes in parts:
-            lengths = [[self._length(out, slopes[j]) for j, out in enumerate(next(rows))] for _ in boxes]
-            found.append([_largest(column) for column in zip(*lengths, strict=True)])
-        return found
+    def survey(self, radii: Array, jacobian: Array, pieces: int) -> _Survey:
+        """M over the balls of some radii (n, R), and how far its derivative is from `jacobian` (n, P, D)."""
+        count, shells = radii.shape
+        stacked = replace(self, cells=np.repeat(self.cells, shells))
+        slopes = np.repeat(jacobian, shells, axis=0)
+        whole: _Survey | None = None
+        for low, high, reaches in stacked.pieces(radii.ravel(), pieces):
+            found = enclose(self.program, low, high, slopes=True)
+            length = self._lengths(found, slopes)
+            part = _Survey(found.lower.T, found.upper.T, found.error.T, length)
+            part = part if pieces == 1 else part.only(reaches)
+            whole = part if whole is None else whole.joined(part)
+        assert whole is not None
+        return whole.reshaped(count, shells)
 
-    def _length(self, output: Number, slopes: list[Any]) -> Any:
-        squared = arb(0)
-        for d, (slope, scale) in enumerate(zip(slopes, self.scale, strict=True)):
-            part = output.gradient.get(d)
-            gap = slope if part is None else (part[1] - slope).max(slope - part[0])
-            gap = gap * scale
-            squared += gap * gap
-        return squared.sqrt()
+    def _lengths(self, found: Enclosure, jacobian: Array) -> Array:
+        """(B, P) the largest length (scaled) of the derivative's deviation from `jacobian` (B, P, D)."""
+        scale, lengths = self.claim.cells("scale"), []
+        with np.errstate(all="ignore"):
+            for output, slopes in enumerate(found.slopes):
+                gaps = []
+                for d in range(jacobian.shape[2]):
+                    stated, part = jacobian[:, output, d], slopes.get(d, intervals.ZERO)
+                    gap = np.maximum(add_up(part[1], -stated), add_up(stated, -part[0]))
+                    gaps.append(multiply_up(np.maximum(gap, 0.0), scale[d]))
+                lengths.append(_length(gaps))
+        return np.stack(lengths, axis=1)
 
-    def turns(self, output: int, value: Span, stated: float) -> Any:
-        """How much to add to M's angle, in whole turns, to compare it with a stated one; 0 for the rest.
+    def turns(self, lower: Array, upper: Array, stated: Array) -> tuple[Array, Array]:
+        """(n, P) what to add to M's angles, in whole turns, to compare them with stated ones; 0 for the rest.
 
         Sound because a distance on the circle is at most that on the line, whatever turns are added.
         """
-        if not value[0].is_finite():
-            raise UnboundedError("no finite value at the memory")
-        if not self.claim.schema.output_angles[output]:
-            return arb(0)
-        return 2 * arb.pi() * round((stated - float(value[0].mid())) / (2 * np.pi))
+        middle = 0.5 * lower + 0.5 * upper
+        count = np.round((stated - middle) / (2 * np.pi)) * self.claim.schema.output_angles
+        count = np.where(np.isfinite(count), count, 0.0)
+        return intervals.multiply((count, count), _TURN)
 
 
-def _largest(values: Any) -> Any:
-    values = list(values)
-    largest = values[0]
-    for value in values[1:]:
-        largest = largest.max(value)
-    return largest
+def _length(parts: list[Array]) -> Array:
+    """Euclidean length, rounded up; in units of the largest part, so that no square vanishes or overflows."""
+    largest = np.maximum.reduce(parts)
+    unit = np.where((largest > 0) & (largest < np.inf), largest, 1.0)
+    total = np.zeros_like(largest)
+    for part in parts:
+        share = divide_up(part, unit)
+        total = add_up(total, multiply_up(share, share))
+    return multiply_up(root_up(total), unit)
 
 
-def _halves(box: list[Span], column: int) -> list[list[Span]]:
-    low, high = box[column]
-    middle = ((low + high) / 2).mid()
-    return [[*box[:column], part, *box[column + 1 :]] for part in ((low, middle), (middle, high))]
+_TURN = constant(lambda: 2 * arb.pi())
 
 
-def _finer(radii: list[Any], count: int) -> list[Any]:
-    """Each shell in `count` of equal width."""
-    inner = [arb(0), *radii[:-1]]
-    return [
-        a + (b - a) * k / count if k < count else b
-        for a, b in zip(inner, radii, strict=True)
-        for k in range(1, count + 1)
-    ]
+@dataclass(frozen=True, eq=False)
+class _Survey:
+    """Over each ball: M's range, its error in float64, and the deviation of its derivative; (..., P) each."""
+
+    lower: Array
+    upper: Array
+    error: Array
+    deviation: Array
+
+    def only(self, reaches: NDArray[np.bool_]) -> _Survey:
+        """Nothing at all where a piece does not reach into its ball."""
+        keep = reaches[:, None]
+        empty = (np.inf, -np.inf, 0.0, 0.0)
+        parts = (self.lower, self.upper, self.error, self.deviation)
+        return _Survey(*(np.where(keep, part, none) for part, none in zip(parts, empty, strict=True)))
+
+    def joined(self, other: _Survey) -> _Survey:
+        """Both together; NaN stays."""
+        return _Survey(
+            np.minimum(self.lower, other.lower),
+            np.maximum(self.upper, other.upper),
+            np.maximum(self.error, other.error),
+            np.maximum(self.deviation, other.deviation),
+        )
+
+    def reshaped(self, *shape: int) -> _Survey:
+        """With the first axis in several."""
+        parts = (self.lower, self.upper, self.error, self.deviation)
+        return _Survey(*(part.reshape(*shape, part.shape[-1]) for part in parts))
 
 
-def _means(radii: list[Any], deviations: list[list[Any]]) -> list[list[Any]]:
-    """Per radius and output, a bound on the mean deviation over the way from the centre to that radius."""
-    means, sums, inner = [], [arb(0)] * len(deviations[0]), arb(0)
-    largest = [arb(0)] * len(deviations[0])
-    for radius, row in zip(radii, deviations, strict=True):
-        # A growing function in any case: only then is its mean largest at the rim.
-        largest = [old.max(new) for old, new in zip(largest, row, strict=True)]
-        sums = [total + (radius - inner) * value for total, value in zip(sums, largest, strict=True)]
-        means.append([total / radius for total in sums])
-        inner = radius
-    return means
+def _finer(radii: Array, count: int) -> Array:
+    """Each shell of (n, L) in `count` of about equal width."""
+    inner = np.concatenate([np.zeros_like(radii[:, :1]), radii[:, :-1]], axis=1)
+    parts = [inner + (radii - inner) * (k / count) for k in range(1, count)] + [radii]
+    return np.stack(parts, axis=2).reshape(len(radii), -1)
 
 
-def _affine_shortfall(region: _Region, shells: int, pieces: int) -> _Shortfall | None:
-    """For every stated shell: slope times distance plus offset must be at least |M - A|.
+def _means(radii: Array, deviations: Array) -> Array:
+    """(n, R, P) a bound on the mean deviation over the way from the centre to each radius."""
+    # A growing function in any case: only then is its mean largest at the rim.
+    growing = np.maximum.accumulate(deviations, axis=1)
+    total, inner, means = np.zeros_like(deviations[:, 0]), np.zeros(len(radii)), []
+    for shell in range(radii.shape[1]):
+        width = np.maximum(add_up(radii[:, shell], -inner), 0.0)
+        total = add_up(total, multiply_up(width[:, None], growing[:, shell]))
+        inner = radii[:, shell]
+        means.append(divide_up(total, inner[:, None]))
+    return np.stack(means, axis=1)
 
-    A blend of cells needs no more: it is an average of A's, and the distance from M to an average is at
-    most the average of the distances.
-    """
-    claim, cell = region.claim, region.cell
-    stated = [arb(value) for value in claim.bounds("radii")[cell].tolist()]
+
+def _gap(region: _Region, point: tuple[Array, Array], stated: Array) -> Array:
+    """(n, P) how far M at the centre can be from a stated number, on the circle for angles."""
+    low, high = intervals.add(point, region.turns(*point, stated))
+    return np.maximum(add_up(high, -stated), add_up(stated, -low))
+
+
+def _affine(region: _Region, shells: int, pieces: int) -> _Verdict:
+    """For every stated shell: slope times distance plus offset must be at least |M - A|."""
+    claim, cells = region.claim, region.cells
+    stated, slopes = claim.bounds("radii")[cells], claim.bounds("slopes")[cells]
+    offset = claim.bounds("offset")[cells]
     radii = _finer(stated, shells)
-    deviations = region.deviations(radii, claim.bounds("jacobian")[cell], pieces)
-    means = _means(radii, deviations)[shells - 1 :: shells]
-    needed = affine_rounding(claim, cell)
-    for output, value in enumerate(region.at_center()):
-        center = claim.bounds("center")[cell, output]
-        turns = region.turns(output, value.span, center)
-        gap = max_gap(value.span, turns, center) + arb(float(needed[output]))
-        name = claim.schema.outputs[output]
-        offset = arb(float(claim.bounds("offset")[cell, output]))
-        if not gap <= offset:
-            return _too_small(name, "the offset", offset, gap)._replace(ratio=np.inf)
-        for shell, radius in enumerate(stated):
-            slope = arb(float(claim.bounds("slopes")[cell, shell, output]))
-            missing = (means[shell][output] - slope).max(arb(0)) * radius
-            # What a slope lacks by roundings may be made up for by the offset.
-            if not gap + missing <= offset:
-                return _too_small(name, f"the slope of shell {shell}", slope, means[shell][output])
-    return None
+    found = region.survey(radii, claim.bounds("jacobian")[cells], pieces)
+    with np.errstate(all="ignore"):
+        means = _means(radii, found.deviation)[:, shells - 1 :: shells]
+        gap = _gap(region, region.at_center(), claim.bounds("center")[cells])
+        gap = add_up(gap, affine_rounding(claim, cells, found.error[:, -1]))
+        means = add_up(means, multiply_up(slopes, REMAINDER_ROUNDINGS))
+        gap = add_up(gap, multiply_up(offset, REMAINDER_ROUNDINGS))
+        missing = multiply_up(np.maximum(add_up(means, -slopes), 0.0), stated[:, :, None])
+        # What a slope lacks by roundings may be made up for by the offset.
+        enough = add_up(gap[:, None], missing) <= offset[:, None]
+    unknown = np.isnan(means).any(axis=(1, 2)) | np.isnan(gap).any(axis=1)
+    words, ratio = {}, np.ones(len(cells))
+    for row in np.flatnonzero(~enough.all(axis=(1, 2)) | unknown):
+        ratio[row], text = 1.0, ""
+        if unknown[row]:
+            text = _no_bound(region, int(row))
+        elif not (gap[row] <= offset[row]).all():
+            output = int(np.argmax(~(gap[row] <= offset[row])))
+            text = _too_small(claim, output, "the offset", offset[row, output], gap[row, output])
+            ratio[row] = np.inf
+        else:
+            shell, output = np.argwhere(~enough[row])[0]
+            have, want = slopes[row, shell, output], means[row, shell, output]
+            text = _too_small(claim, output, f"the slope of shell {shell}", have, want)
+            ratio[row] = (want / have) if have > 0 else np.inf
+        words[int(cells[row])] = text
+    return _Verdict(enough.all(axis=(1, 2)) & ~unknown, ratio, words)
 
 
-def _interval_shortfall(region: _Region, shells: int, pieces: int) -> _Shortfall | None:
+def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
     """Whatever is between `lower` and `upper` must be within delta of whatever M can be."""
-    claim, cell = region.claim, region.cell
-    reach = arb(float(claim.reach[cell]))
-    radii = _finer([reach], shells * _INTERVAL_SHELLS if shells > 1 else 1)
-    still = np.zeros((len(claim.schema.outputs), len(claim.schema.inputs)))
-    means = _means(radii, region.deviations(radii, still, pieces))[-1]
-    rows = region.targets(region.pieces(reach, pieces))
-    rounding = interval_rounding(claim, cell)
-    for output, value in enumerate(region.at_center()):
-        name = claim.schema.outputs[output]
-        center, lower, upper = (claim.bounds(key)[cell, output] for key in ("center", "lower", "upper"))
-        turns, change = region.turns(output, value.span, center), means[output] * reach
-        gap = max_gap(value.span, turns, center)
-        if not gap <= 1e-9 * (abs(center) + abs(upper - lower) + float(change.abs_upper())) + 1e-300:
-            reason = f"output '{name}': M at the memory is off the stated center by {float(gap.upper()):.6g}"
-            return _Shortfall(reason, np.inf)
-        # Both hold M, so that their overlap does.
-        least = (-_largest(-row[output].span[0] for row in rows)).max(value.span[0] - change) + turns
-        greatest = _largest(row[output].span[1] for row in rows).min(value.span[1] + change) + turns
-        # Two roundings of M's own largest value, besides those of the size of the bounds.
-        own = 2 * ROUNDOFF * least.abs_upper().max(greatest.abs_upper())
-        needed = (arb(float(upper)) - least).max(greatest - arb(float(lower))) + arb(rounding[output]) + own
-        if not needed <= arb(float(claim.bounds("delta")[cell, output])):
-            return _too_small(name, "delta", claim.bounds("delta")[cell, output], needed)
-    return None
+    claim, cells = region.claim, region.cells
+    center, lower, upper, delta = (
+        claim.bounds(name)[cells] for name in ("center", "lower", "upper", "delta")
+    )
+    reach = claim.reach[cells]
+    radii = _finer(reach[:, None], shells * _INTERVAL_SHELLS if shells > 1 else 1)
+    still = np.zeros((len(cells), len(claim.schema.outputs), len(claim.schema.inputs)))
+    found = region.survey(radii, still, pieces)
+    point = region.at_center()
+    with np.errstate(all="ignore"):
+        change = multiply_up(_means(radii, found.deviation)[:, -1], reach[:, None])
+        gap = _gap(region, point, center)
+        error = found.error[:, -1]
+        tolerance = 1e-9 * (np.abs(center) + np.abs(upper - lower) + change + claim.base) + 2 * error + 1e-300
+        # Both hold what M returns, the one as it is and the other with M's error; so does their overlap.
+        strayed = add_up(change, error)
+        low = np.maximum(found.lower[:, -1], add_down(point[0], -strayed))
+        high = np.minimum(found.upper[:, -1], add_up(point[1], strayed))
+        low, high = intervals.add((low, high), region.turns(low, high, 0.5 * lower + 0.5 * upper))
+        own = np.maximum(np.abs(low), np.abs(high))
+        rounding = interval_rounding(claim, cells, own)
+        needed = add_up(np.maximum(add_up(upper, -low), add_up(high, -lower)), rounding)
+    unknown = np.isnan(needed).any(axis=1) | np.isnan(gap).any(axis=1)
+    # No two angles are farther apart than half a turn.
+    trivial = claim.schema.output_angles & (delta >= HALF_TURN)
+    placed, enough = gap <= tolerance, (needed <= delta) | trivial
+    words, ratio = {}, np.ones(len(cells))
+    for row in np.flatnonzero(unknown | ~(placed & enough).all(axis=1)):
+        if unknown[row]:
+            text = _no_bound(region, int(row))
+        elif not placed[row].all():
+            output = int(np.argmin(placed[row]))
+            name = claim.schema.outputs[output]
+            text = f"output '{name}': M at the memory is off the stated center by {gap[row, output]:.6g}"
+            ratio[row] = np.inf
+        else:
+            output = int(np.argmin(enough[row]))
+            text = _too_small(claim, output, "delta", delta[row, output], needed[row, output])
+            ratio[row] = needed[row, output] / delta[row, output] if delta[row, output] > 0 else np.inf
+        words[int(cells[row])] = text
+    return _Verdict((placed & enough).all(axis=1) & ~unknown, ratio, words)
 
 
-def max_gap(value: Span, turns: Any, stated: Any) -> Any:
-    """How far a value can be from a stated number."""
-    exact = arb(float(stated))
-    return (value[1] + turns - exact).max(exact - value[0] - turns)
+def _too_small(claim: Claim, output: int, what: str, have: float, want: float) -> str:
+    name = claim.schema.outputs[output]
+    return f"output '{name}': {what} is {have:.6g}, not the {want:.6g} needed"
 
 
-def affine_rounding(claim: Claim, cell: int) -> Array:
-    """(P,) roundings that an offset must cover: of A, of the limits and delta, of the base, and of M.
-
-    A(s) takes D differences, D products and a sum of D + 1 numbers; the limits and the base one sum each;
-    delta four operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the half-width,
-    4 u of the remainder and one of the base; M may be off by 32 u of what it returns (2 u of its distance
-    from A), and twice that of its turns, of which unwrapping an angle passes through a few.
-    """
-    scale, inputs = claim.cells("scale"), len(claim.schema.inputs)
-    radius = claim.bounds("radii")[cell, -1]
-    size = np.abs(claim.bounds("center")[cell]) + np.abs(claim.bounds("jacobian")[cell]) @ (scale * radius)
-    remainder = claim.bounds("slopes")[cell, -1] * radius
-    width = claim.bounds("half_width")[cell]
-    turns = 2 * np.pi * claim.schema.output_angles
-    roundings = (inputs + 4 + _M_ROUNDINGS) * size + 7 * width + 6 * remainder
-    roundings = roundings + (1 + _M_ROUNDINGS) * claim.base + 2 * _M_ROUNDINGS * turns
-    return roundings * ROUNDOFF * (1 + 1e-9)
-
-
-def interval_rounding(claim: Claim, cell: int) -> list[float]:
-    """(P,) roundings that an interval's delta must cover: of the base, and of M; the limits have none."""
-    size = np.maximum(np.abs(claim.bounds("lower")[cell]), np.abs(claim.bounds("upper")[cell]))
-    turns = 2 * np.pi * claim.schema.output_angles
-    roundings = (1 + _M_ROUNDINGS) * (size + claim.base) + 2 * _M_ROUNDINGS * turns
-    return (roundings * ROUNDOFF * (1 + 1e-9)).tolist()
+def _no_bound(region: _Region, row: int) -> str:
+    """Why nothing is known of a cell."""
+    one = replace(region, cells=region.cells[row : row + 1])
+    low, high = one.around(one.claim.reach[one.cells])
+    try:
+        return f"the trusted model has {reason(region.program, low, high)}"
+    except UnboundedError as error:  # pragma: no cover (the program was run on these boxes before)
+        return f"the trusted model has {error}"

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import time
-import warnings
-from collections.abc import Generator
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 
 from tether.errors import CertificateError
 from tether.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
-from tether.verification.claim import Claim, read_claim
+from tether.verification.claim import ROUNDOFF, Claim, read_claim
 from tether.verification.draws import draw, refuted
 from tether.verification.evaluation import circular, values_at
 from tether.verification.written import check_certificate
 
-_WORTH_PROCESSES = 20.0
-"""Seconds of work left that are worth starting processes for."""
+_TRIED = 4096
+"""Points at which M is compared with the program that its code was read as."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +32,8 @@ class Verification:
         cells: how many cells the claim is about.
         statement: what was shown, in a sentence.
         notes: what could not be compared, in sentences.
+        not_vouched: fields of the certificate that were measured on data, or are names; nothing is said of
+        them.
     """
 
     verified: bool
@@ -47,6 +42,7 @@ class Verification:
     cells: int
     statement: str
     notes: tuple[str, ...]
+    not_vouched: tuple[str, ...] = ()
 
 
 def verify(
@@ -78,17 +74,18 @@ def verify(
         certificate = beside
     claim = read_claim(path)
     notes = _compare_sources(claim, trusted)
+    not_vouched: tuple[str, ...] = ()
     if certificate is None:
         notes.append("No certificate was given to compare the model with.")
     else:
-        check_certificate(Path(certificate), claim)
+        not_vouched = check_certificate(Path(certificate), claim, trusted)
     check_trusted(trusted, claim.centers, claim.schema)
     _compare_centers(claim, trusted)
     statement = _establish(claim, trusted, seed, progress)
     maxima, medians = claim.delta.max(axis=0).tolist(), np.median(claim.delta, axis=0).tolist()
     deltas = dict(zip(claim.schema.outputs, zip(maxima, medians, strict=True), strict=True))
     verified = claim.evidence != "sampled"
-    return Verification(verified, claim.evidence, deltas, len(claim), statement, tuple(notes))
+    return Verification(verified, claim.evidence, deltas, len(claim), statement, tuple(notes), not_vouched)
 
 
 def _compare_sources(claim: Claim, trusted: TrustedModel) -> list[str]:
@@ -123,14 +120,12 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         return "Nothing to verify: evidence `sampled` is an estimate, not a claim."
     if claim.evidence == "statistical":
         return _test(claim, trusted, seed, progress)
-    # Only now, so that nobody waits for ball arithmetic who does not need it.
+    # Only now, so that nobody waits for interval arithmetic who does not need it.
     from tether.verification.constants import constants_shortfall
-    from tether.verification.proofs import Task
 
     if claim.evidence == "proved":
-        with closing(_shortfalls(Task(claim, trusted.function), progress)) as reasons:
-            reason = next((reason for reason in reasons if reason is not None), None)
-        how = "in ball arithmetic on the trusted model's own code"
+        reason = _unproved(claim, trusted, progress)
+        how = "in interval arithmetic on the trusted model's own code"
     elif claim.evidence == "lipschitz":
         reason = constants_shortfall(claim, trusted)
         how = "from the constants given for the trusted model, if those hold"
@@ -138,7 +133,13 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         raise CertificateError(f"not verified: evidence {claim.evidence!r} is not a level that is known.")
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
-    return f"Delta was shown again for each of {len(claim)} cells, {how}."
+    blended = (
+        f" Up to {claim.blended} cells are blended: each was shown over its whole coverage ball, and an "
+        "average is no farther from the trusted model than its parts are on average."
+    )
+    return f"Delta was shown again for each of {len(claim)} cells, {how}." + (
+        blended if claim.blended else ""
+    )
 
 
 def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:
@@ -155,45 +156,51 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
     )
 
 
-def _shortfalls(task: Any, progress: Report | None) -> Generator[str | None]:
-    """What cannot be shown of each cell; over all cores where that takes long."""
-    total, done, start = len(task.claim), 0, time.monotonic()
-    cells = iter(range(total))
-    for cell in cells:
-        yield task.shortfall(cell)
-        done += 1
+def _unproved(claim: Claim, trusted: TrustedModel, progress: Report | None) -> str | None:
+    """What cannot be shown of some cell, in words; None where all can be."""
+    from tether.verification.graph import UnboundedError
+    from tether.verification.proofs import shortfalls, target_program
+    from tether.verification.tracing import trace
+
+    schema = claim.schema
+    try:
+        program = trace(trusted.function, len(schema.states), len(schema.controls), len(schema.outputs))
+    except UnboundedError as error:
+        return f"the trusted model has {error}"
+    program = target_program(program, claim)
+    reason = check_program(claim, trusted, program)
+    if reason is not None:
+        return reason
+    done = 0
+    for count, reason in shortfalls(claim, program):
+        if reason is not None:
+            return reason
+        done += count
         if progress is not None:
-            progress(done, total)
-        spent = time.monotonic() - start
-        if spent > 1 and spent / done * (total - done) > _WORTH_PROCESSES and (os.cpu_count() or 1) > 1:
-            break
-    size = max(1, min(16, (total - done) // (4 * (os.cpu_count() or 1))))
-    batches = list(iter(lambda: list(islice(cells, size)), []))
-    for reasons in _in_processes(task, batches):
-        yield from reasons
-        done += len(reasons)
-        if progress is not None:
-            progress(done, total)
+            progress(done, len(claim))
+    return None
 
 
-def _in_processes(task: Any, batches: list[list[int]]) -> Generator[list[str | None]]:
-    """Batch by batch, in order; in this process where the trusted model cannot be sent to another."""
-    finished = 0
-    if len(batches) > 1:
-        try:
-            calls = (joblib.delayed(_check_batch)(task, batch) for batch in batches)
-            results: Any = joblib.Parallel(n_jobs=-1, return_as="generator")(calls)
-            with warnings.catch_warnings(), closing(results):
-                warnings.simplefilter("ignore")  # a cell that fails ends the search, which joblib remarks on
-                for reasons in results:
-                    finished += 1
-                    yield reasons
-        except Exception:
-            if finished == len(batches):
-                raise
-    for batch in batches[finished:]:
-        yield _check_batch(task, batch)
+def check_program(claim: Claim, trusted: TrustedModel, program: Any) -> str | None:
+    """Whether M itself, at memories and at points of their regions, does what its program says."""
+    from tether.verification.interpreter import enclose
 
-
-def _check_batch(task: Any, batch: list[int]) -> list[str | None]:
-    return [task.shortfall(cell) for cell in batch]
+    rng = np.random.Generator(np.random.PCG64DXSM(0x7ACE))
+    cell = rng.integers(0, len(claim), _TRIED)
+    reach = rng.uniform(-1, 1, (_TRIED, len(claim.schema.inputs))) * claim.cells("scale")
+    inputs = claim.centers[cell] + reach * claim.cells("radii")[cell, None]
+    inputs = np.minimum(np.maximum(inputs, claim.cells("box_lower")), claim.cells("box_upper"))
+    inputs = np.concatenate([claim.centers, inputs])
+    found, values = enclose(program, inputs, inputs, slopes=False), values_at(claim, trusted, inputs)
+    middle = (0.5 * found.lower + 0.5 * found.upper).T
+    width = (found.upper - found.lower).T
+    # M's own value lies in the range but for unwrapping an angle and subtracting a state from it.
+    slack = 64 * ROUNDOFF * (np.abs(values) + np.abs(middle) + claim.base + 4 * np.pi)
+    wrong = (circular(claim, values - middle) > width + slack) & np.isfinite(width)
+    if not wrong.any():
+        return None
+    row, output = np.argwhere(wrong)[0]
+    return (
+        f"output '{claim.schema.outputs[output]}': the trusted model gives {values[row, output]!r} at "
+        f"{inputs[row].tolist()}, and its code as read here {middle[row, output]!r}"
+    )

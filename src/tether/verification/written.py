@@ -1,81 +1,152 @@
-"""A written certificate against the model file it is about."""
+"""A written certificate against the model file it is about, field by field.
+
+Every field is worked out again from the model file, or is named as one that is not vouched for: what was
+measured on data that `verify` does not have. A field that no certificate has is refused.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tether.errors import CertificateError, StorageError
+from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
+from tether.verification.float32 import single_deltas
+from tether.wording import MEANING, assumptions, statistical_claim
 
-_OPENINGS = {
-    "proved": "PROVED:",
-    "lipschitz": "GUARANTEED IF",
-    "statistical": "STATISTICAL:",
-    "sampled": "ESTIMATE, not a guarantee:",
-}
+_FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", "recheck", "trusted_name"}
+_FIELDS |= {"trusted_source_sha256", "approximation_cost"}
+_DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
+_DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega"}
+_LARGEST = 1 << 26
+_NOT_VOUCHED = ("recheck", "trusted_name", "approximation_cost")
 
 
-def check_certificate(path: Path, claim: Claim) -> None:
-    """Raises, naming the field, where a certificate says anything else than the model file."""
+def check_certificate(path: Path, claim: Claim, trusted: TrustedModel) -> tuple[str, ...]:
+    """The fields that are not vouched for, of those that the certificate fills in.
+
+    Raises:
+        CertificateError: a field says anything else than the model file; the message names it.
+        StorageError: it is not a certificate.
+    """
+    content = _read(path)
     try:
-        content = json.loads(path.read_text())
-        pairs = list(_pairs(content, claim))
-    except OSError as error:
-        raise StorageError(f"`{path}` must be readable; {error.strerror or error}.") from None
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+        pairs = list(_pairs(content, claim, trusted))
+        open_fields = tuple(_not_vouched(content))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise StorageError(f"`{path}` must be a Tether certificate; {error!r}.") from None
     for field, stated, own in pairs:
         if not _same(stated, own):
             raise CertificateError(
                 f"not verified: `{field}` of `{path.name}` is {stated!r}, and by the model file {own!r}."
             )
+    return open_fields
 
 
-def _pairs(content: dict[str, Any], claim: Claim) -> Any:
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise StorageError(f"`{path}` must be a Tether certificate; it has more than {_LARGEST} bytes.")
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+    except OSError as error:
+        raise StorageError(f"`{path}` must be readable; {error.strerror or error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"`{path}` must be a Tether certificate; {error!r}.") from None
+    if not isinstance(content, dict):
+        raise StorageError(f"`{path}` must be a Tether certificate; it holds a {type(content).__name__}.")
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A field that is given twice could be read either way."""
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a field is given twice")
+    return dict(pairs)
+
+
+def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iterator[tuple[str, Any, Any]]:
     """Field, what the certificate says, what follows from the model file."""
     evidence = claim.evidence
+    yield from _known("", content, _FIELDS)
     yield "evidence", content["evidence"], evidence
     yield "certified", content["certified"], evidence != "sampled"
-    opening = _OPENINGS.get(evidence, evidence)
-    yield "claim", content["claim"][: len(opening)], opening
-    for word in ("epsilon", "beta") if evidence == "statistical" else ():
-        number = f"{getattr(claim, word):g}"
-        yield "claim", number if number in content["claim"] else content["claim"], number
-    if claim.trusted_digest is not None:
-        yield "trusted_source_sha256", content["trusted_source_sha256"], claim.trusted_digest
+    yield "claim", content["claim"], _claim_text(claim)
+    yield "assumptions", content["assumptions"], list(assumptions(evidence, claim.schema.angles))
+    digest = claim.trusted_digest if claim.trusted_digest is not None else trusted.source_digest
+    yield "trusted_source_sha256", content["trusted_source_sha256"], digest
+    yield from _known("domain.", content["domain"], _DOMAIN_FIELDS)
     yield "domain.radius", content["domain"]["radius"], _ends(claim.cells("radii"))
     limits = zip(claim.cells("box_lower").tolist(), claim.cells("box_upper").tolist(), strict=True)
-    yield (
-        "domain.box",
-        content["domain"]["box"],
-        dict(zip(claim.schema.inputs, map(list, limits), strict=True)),
-    )
+    box = dict(zip(claim.schema.inputs, map(list, limits), strict=True))
+    yield "domain.box", content["domain"]["box"], box
     yield "deltas", [entry["name"] for entry in content["deltas"]], list(claim.schema.outputs)
+    single = single_deltas(claim)
     for output, entry in enumerate(content["deltas"]):
-        yield from _output_pairs(entry, claim, output)
+        yield from _output_pairs(entry, claim, output, single[output])
 
 
-def _output_pairs(entry: dict[str, Any], claim: Claim, output: int) -> Any:
+def _known(prefix: str, content: dict[str, Any], fields: set[str]) -> Iterator[tuple[str, Any, Any]]:
+    for field in sorted(set(content) - fields):
+        yield f"{prefix}{field}", content[field], "no such field"
+
+
+def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: float | None) -> Any:
     name, delta = claim.schema.outputs[output], claim.delta[:, output]
+    yield from _known(f"deltas['{name}'].", entry, _DELTA_FIELDS)
     yield f"deltas['{name}'].unit", entry["unit"], claim.schema.units.get(name, "")
     yield f"deltas['{name}'].median", entry["median"], float(np.median(delta))
     largest = float(delta.max())
     if claim.evidence == "sampled":  # an estimate is raised to what later points showed
-        largest = max(largest, entry["maximum"])
+        largest = max(largest, float(entry["maximum"]))
     yield f"deltas['{name}'].maximum", entry["maximum"], largest
     lemma = claim.arrays.get("bounds.lemma")
-    yield f"deltas['{name}'].lemma", entry.get("lemma"), None if lemma is None else float(lemma[output])
-    worst = entry.get("worst_cells", [])
-    yield (
-        f"deltas['{name}'].worst_cells",
-        [float(delta[k]) for k in worst],
-        np.sort(delta)[::-1][: len(worst)].tolist(),
-    )
+    yield f"deltas['{name}'].lemma", entry["lemma"], None if lemma is None else float(lemma[output])
+    worst = np.argsort(-delta, kind="stable")[:5].tolist()
+    yield f"deltas['{name}'].worst_cells", entry["worst_cells"], worst
+    yield f"deltas['{name}'].single", entry["single"], single
+
+
+def _claim_text(claim: Claim) -> str:
+    if claim.evidence != "statistical":
+        return MEANING.get(claim.evidence, claim.evidence)
+    epsilon, beta = claim.epsilon, claim.beta
+    if not (isinstance(epsilon, float) and isinstance(beta, float) and 1e-9 <= epsilon < 1 and 0 < beta < 1):
+        raise ValueError(f"ε is {epsilon!r} and β {beta!r}")
+    # Four times as many draws as the least, (1 - ε)^n <= β, and the most exceedances that leave a chance
+    # of β.
+    draws = 4 * math.ceil(math.log(beta) / math.log1p(-epsilon))
+    return statistical_claim(epsilon, beta, draws, _allowed(draws, epsilon, beta))
+
+
+def _allowed(draws: int, epsilon: float, beta: float) -> int:
+    """The largest k with P[Bin(n, ε) <= k] <= β; 0 where there is none."""
+    below, allowed = 0.0, -1
+    for k in range(draws + 1):
+        log = math.lgamma(draws + 1) - math.lgamma(k + 1) - math.lgamma(draws - k + 1)
+        below += math.exp(log + k * math.log(epsilon) + (draws - k) * math.log1p(-epsilon))
+        if below > beta:
+            break
+        allowed = k
+    return max(allowed, 0)
+
+
+def _not_vouched(content: dict[str, Any]) -> Iterator[str]:
+    """The fields that were measured on data, or are names, where they say something."""
+    for field in _NOT_VOUCHED:
+        if content.get(field) is not None:
+            yield field
+    for field in ("coverage_D", "coverage_omega"):
+        if content["domain"][field] is not None:
+            yield f"domain.{field}"
+    for field in ("held_out", "lemma"):
+        if any(entry[field] is not None for entry in content["deltas"]):
+            yield f"deltas.{field}"
 
 
 def _ends(values: np.ndarray) -> list[float]:

@@ -1,0 +1,268 @@
+"""M as a graph of elementary operations: what a trace of its code leaves behind.
+
+A :class:`Graph` is a list of nodes, each an operation on earlier ones; equal nodes are one. A
+:class:`Term` is
+the number of a node, immutable, so that NumPy may copy it, store it and hand it out as it does any object.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+BOOLEAN = frozenset({"less", "less_equal", "equal", "and", "or", "not", "truth"})
+EMPTY, ASARRAY = np.empty, np.asarray  # NumPy's own, whatever they are exchanged for while M is traced
+_OWN = str(Path(__file__).parent)
+_NUMPY = str(Path(np.__file__).parent)
+_DECISIONS, _NODES = 40, 2_000_000
+
+
+class UnboundedError(Exception):
+    """Something that cannot be bounded, in words."""
+
+
+class Node(NamedTuple):
+    """An operation, the nodes it is of, and a number or name that belongs to it."""
+
+    operation: str
+    arguments: tuple[int, ...]
+    data: Any = None
+
+
+@dataclass(eq=False)
+class Graph:
+    """Nodes in the order in which they were made.
+
+    Attributes:
+        nodes: the operations.
+        lines: per node, the user's line that made it.
+        refusals: everything that was refused so far on this way through the code, whoever caught it.
+        answers: what was answered to conditions on this way, by node.
+        script: the answers to give, in order; what is not in it is answered True.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    answers: dict[int, bool] = field(default_factory=dict)
+    script: tuple[bool, ...] = ()
+    _known: dict[Node, int] = field(default_factory=dict)
+
+    def add(self, operation: str, *arguments: int, data: Any = None) -> int:
+        """The number of a node."""
+        node = Node(operation, arguments, data)
+        number = self._known.get(node)
+        if number is None:
+            if len(self.nodes) >= _NODES:
+                self.refuse(f"more than {_NODES} operations")
+            number = self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+            self.lines.append(user_line())
+        return number
+
+    def constant(self, value: float) -> int:
+        """A float64 number; 0 and -0 are told apart, because ``1 / x`` does."""
+        return self.add("constant", data=value.hex() if value == value else "nan")
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raises, and remembers it in case the user's code goes on as if nothing had been."""
+        raise self.refusal(what)
+
+    def refusal(self, what: str) -> UnboundedError:
+        """The error to raise, which is remembered."""
+        line = user_line()
+        self.refusals.append(f"{what} at {line}" if line else what)
+        return UnboundedError(self.refusals[-1])
+
+    def decide(self, condition: int) -> bool:
+        """The answer to a condition in this run through the code; another run tries the other one."""
+        if condition not in self.answers:
+            place = len(self.answers)
+            if place >= _DECISIONS:
+                self.refuse(f"more than {_DECISIONS} conditions on one way through the code")
+            self.answers[condition] = self.script[place] if place < len(self.script) else True
+        return self.answers[condition]
+
+
+def called_by_user() -> bool:
+    """Whether what asks is the user's code, not NumPy's or ours."""
+    frame = sys._getframe(2)
+    return not frame.f_code.co_filename.startswith((_OWN, _NUMPY, "<__array_function__"))
+
+
+def user_line() -> str:
+    """``file:line`` of the innermost frame that is neither ours nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_OWN, _NUMPY)) and not name.startswith("<__array_function__"):
+            return f"{Path(name).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def constant_of(value: Any) -> float | None:
+    """A number as float64 has it; None for what is not a number that float64 holds exactly."""
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    if isinstance(value, int | np.integer):
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        return number if int(value) == (int(number) if math.isfinite(number) else None) else None
+    if isinstance(value, (float, np.floating)) and not _is_long(value):
+        return float(value)
+    return None
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, np.generic) and value.dtype.itemsize > 8
+
+
+class Term:
+    """One number of M's code, or one truth value."""
+
+    __slots__ = ("graph", "number")
+    __array_priority__ = 2000.0
+
+    def __init__(self, graph: Graph, number: int) -> None:
+        object.__setattr__(self, "graph", graph)
+        object.__setattr__(self, "number", number)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.graph.refuse(f"an attempt to set `{name}` of a number")
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override] # what `isinstance` is told: a NumPy scalar, as M's own numbers are
+        return np.bool_ if self.boolean else np.float64
+
+    @property
+    def boolean(self) -> bool:
+        """Whether this is a truth value."""
+        return self.graph.nodes[self.number].operation in BOOLEAN
+
+    def _refused(self, what: str) -> NoReturn:
+        raise self.graph.refusal(what)
+
+    def __float__(self) -> float:
+        self._refused("a conversion to a plain number (float(), math or an array made elsewhere)")
+
+    def __int__(self) -> int:
+        self._refused("a conversion to an integer")
+
+    def __index__(self) -> int:
+        self._refused("an index that depends on the inputs")
+
+    def __complex__(self) -> complex:
+        self._refused("a conversion to a complex number")
+
+    def __hash__(self) -> int:
+        self._refused("a dictionary or set keyed by a number that depends on the inputs")
+
+    def __bool__(self) -> bool:
+        return self.graph.decide(truth(self).number)
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        self._refused("round()")
+
+    def __reduce_ex__(self, _: Any) -> NoReturn:
+        self._refused("pickling")
+
+    def __copy__(self) -> Term:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Term:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(np.float64, name) and not name.startswith("__"):
+            self._refused(f"`.{name}` of a scalar")
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        if called_by_user():
+            self._refused("a number written as text")
+        return f"<number {self.number}>"
+
+    def __str__(self) -> str:
+        self._refused("a number written as text")
+
+    def __format__(self, _: str) -> str:
+        self._refused("a number written as text")
+
+    # What a NumPy scalar has.
+    shape: tuple[()] = ()
+    ndim, size = 0, 1
+    dtype = np.dtype(np.float64)
+
+    @property
+    def T(self) -> Term:
+        """Itself."""
+        return self
+
+    real = T
+
+    def item(self) -> Term:
+        """Itself."""
+        return self
+
+    def copy(self) -> Term:
+        """Itself: it cannot change."""
+        return self
+
+    conjugate = conj = squeeze = tolist = copy
+
+
+def as_term(graph: Graph, value: Any) -> Term:
+    """A number or truth value of M's code as a term."""
+    if type(value) is Term:
+        if value.graph is not graph:
+            graph.refuse("a number kept from an earlier call")
+        return value
+    if isinstance(value, bool | np.bool_):
+        return Term(graph, graph.add("truth", data=bool(value)))
+    number = constant_of(value)
+    if number is None:
+        graph.refuse(f"a {type(value).__name__} among the numbers that float64 does not hold exactly")
+    return Term(graph, graph.constant(number))
+
+
+def number(term: Term) -> Term:
+    """A truth value as 1 or 0; a number as it is."""
+    if not term.boolean:
+        return term
+    graph = term.graph
+    return Term(graph, graph.add("select", term.number, graph.constant(1.0), graph.constant(0.0)))
+
+
+def truth(term: Term) -> Term:
+    """A number as whether it is not 0; a truth value as it is."""
+    if term.boolean:
+        return term
+    graph = term.graph
+    return Term(graph, graph.add("not", graph.add("equal", term.number, graph.constant(0.0))))
+
+
+def graph_of(values: Sequence[Any]) -> Graph:
+    """The graph of the first term among values."""
+    return next(value.graph for value in values if type(value) is Term)
+
+
+def select(condition: Any, one: Any, two: Any, graph: Graph) -> Term:
+    """`one` where the condition holds, else `two`."""
+    terms = truth(as_term(graph, condition)), as_term(graph, one), as_term(graph, two)
+    if terms[1].boolean and terms[2].boolean:
+        chosen = graph.add("and", terms[0].number, terms[1].number)
+        other = graph.add("and", graph.add("not", terms[0].number), terms[2].number)
+        return Term(graph, graph.add("or", chosen, other))
+    one, two = number(terms[1]), number(terms[2])
+    if one.number == two.number:
+        return one
+    return Term(graph, graph.add("select", terms[0].number, one.number, two.number))

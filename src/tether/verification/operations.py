@@ -1,0 +1,279 @@
+"""NumPy's elementwise functions on terms, by NumPy's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tether.verification.graph import Graph, Term, as_term, graph_of, number, select, truth
+
+ELEMENTARY = (
+    "sqrt", "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos",
+    "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "deg2rad", "rad2deg",
+)  # fmt: skip
+"""Functions of one argument that a node bears the name of."""
+STEPS = ("sign", "floor", "ceil", "trunc", "rint")
+_EXACT = frozenset(
+    {"add", "subtract", "multiply", "divide", "negative", "positive", "conjugate", "absolute", "fabs", "sqrt"}
+    | {"minimum", "maximum", "fmin", "fmax", "square", "reciprocal", "copysign"}
+    | {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
+    | {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", *STEPS}
+)
+"""What gives the same bits for a number alone and in an array."""
+
+
+def apply(name: str, *values: Any) -> Any:
+    """One of :data:`SCALAR` of numbers, at least one of which is a term."""
+    graph = graph_of(values)
+    rule = SCALAR.get(name)
+    if rule is None:
+        graph.refuse(f"np.{name}, which has no rule here")
+    return rule(graph, *(as_term(graph, value) for value in values))
+
+
+def apply_or_fold(graph: Graph, name: str, *values: Any) -> Any:
+    """The same where there may be no term among them: numbers are then worked out at once."""
+    if any(type(value) is Term for value in values):
+        return apply(name, *values)
+    if name in _EXACT:
+        plain = [value if isinstance(value, bool | np.bool_) else np.float64(value) for value in values]
+        with np.errstate(all="ignore"):
+            return getattr(np, name)(*plain)
+    return apply(name, as_term(graph, values[0]), *values[1:])
+
+
+def _node(operation: str) -> Callable[..., Term]:
+    def rule(graph: Graph, *terms: Term) -> Term:
+        return Term(graph, graph.add(operation, *(number(term).number for term in terms)))
+
+    return rule
+
+
+def _swapped(operation: str) -> Callable[..., Term]:
+    return lambda graph, one, two: _node(operation)(graph, two, one)
+
+
+def _subtract(graph: Graph, one: Term, two: Term) -> Term:
+    if one.boolean and two.boolean:
+        graph.refuse("a difference of truth values")
+    return _node("subtract")(graph, one, two)
+
+
+def _multiply(graph: Graph, one: Term, two: Term) -> Term:
+    if one.boolean and two.boolean:
+        return _logic("and")(graph, one, two)
+    if one.number == two.number:
+        return _node("square")(graph, one)
+    return _node("multiply")(graph, one, two)
+
+
+def _add(graph: Graph, one: Term, two: Term) -> Term:
+    return _logic("or")(graph, one, two) if one.boolean and two.boolean else _node("add")(graph, one, two)
+
+
+def _logic(operation: str) -> Callable[..., Term]:
+    def rule(graph: Graph, one: Term, two: Term) -> Term:
+        return Term(graph, graph.add(operation, truth(one).number, truth(two).number))
+
+    return rule
+
+
+def _only_truth(rule: Callable[..., Term]) -> Callable[..., Term]:
+    """`&`, `|`, `^` and `~` mean logic of truth values only."""
+
+    def strict(graph: Graph, *terms: Term) -> Term:
+        if not all(term.boolean for term in terms):
+            graph.refuse("an operation on the bits of a number")
+        return rule(graph, *terms)
+
+    return strict
+
+
+def _not(graph: Graph, one: Term) -> Term:
+    return Term(graph, graph.add("not", truth(one).number))
+
+
+def _xor(graph: Graph, one: Term, two: Term) -> Term:
+    either, both = _logic("or")(graph, one, two), _logic("and")(graph, one, two)
+    return _logic("and")(graph, either, _not(graph, both))
+
+
+def _constant(graph: Graph, term: Term) -> float | None:
+    node = graph.nodes[number(term).number]
+    return float.fromhex(node.data) if node.operation == "constant" and node.data != "nan" else None
+
+
+def _power(graph: Graph, base: Term, exponent: Term) -> Term:
+    by, base, exponent = _constant(graph, exponent), number(base), number(exponent)
+    if by is None or not np.isfinite(by):
+        logarithm = _node("log")(graph, base)
+        return _node("exp")(graph, _node("multiply")(graph, exponent, logarithm))
+    if by.is_integer() and abs(by) <= 2**20:
+        return Term(graph, graph.add("power", base.number, data=int(by)))
+    if by == 0.5:
+        return _node("sqrt")(graph, base)
+    return Term(graph, graph.add("real_power", base.number, data=by.hex()))
+
+
+def _floor_divide(graph: Graph, one: Term, two: Term) -> Term:
+    return _node("floor")(graph, _node("divide")(graph, one, two))
+
+
+def _turns(step: str) -> Callable[..., Term]:
+    """What is left after whole numbers of the divisor: `remainder` and `fmod`."""
+
+    def rule(graph: Graph, one: Term, two: Term) -> Term:
+        whole = _node(step)(graph, _node("divide")(graph, one, two))
+        return _node("left_over")(graph, one, two, whole)
+
+    return rule
+
+
+def _clip(graph: Graph, value: Term, low: Term, high: Term) -> Term:
+    return _node("minimum")(graph, _node("maximum")(graph, value, low), high)
+
+
+def _copysign(graph: Graph, size: Term, sign: Term) -> Term:
+    size = _node("absolute")(graph, size)
+    zero = Term(graph, graph.constant(0.0))
+    clear = _node("less")(graph, zero, sign)
+    other = select(_node("less")(graph, sign, zero), _node("negative")(graph, size), _unset(graph), graph)
+    return select(clear, size, other, graph)
+
+
+def _unset(graph: Graph) -> Term:
+    return Term(graph, graph.add("unset"))
+
+
+def _heaviside(graph: Graph, one: Term, middle: Term) -> Term:
+    zero, above = Term(graph, graph.constant(0.0)), Term(graph, graph.constant(1.0))
+    rest = select(_node("equal")(graph, one, zero), middle, above, graph)
+    return select(_node("less")(graph, one, zero), zero, rest, graph)
+
+
+def _not_equal(graph: Graph, one: Term, two: Term) -> Term:
+    return _not(graph, _node("equal")(graph, one, two))
+
+
+SCALAR: dict[str, Callable[..., Any]] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _node("divide"),
+    "true_divide": _node("divide"),
+    "negative": _node("negative"),
+    "positive": lambda graph, one: number(one),
+    "conjugate": lambda graph, one: number(one),
+    "power": _power,
+    "float_power": _power,
+    "pow": _power,
+    "remainder": _turns("floor"),
+    "mod": _turns("floor"),
+    "fmod": _turns("trunc"),
+    "floor_divide": _floor_divide,
+    "minimum": _node("minimum"),
+    "fmin": _node("minimum"),
+    "maximum": _node("maximum"),
+    "fmax": _node("maximum"),
+    "clip": _clip,
+    "absolute": _node("absolute"),
+    "abs": _node("absolute"),
+    "fabs": _node("absolute"),
+    "square": _node("square"),
+    "reciprocal": lambda graph, one: _node("divide")(graph, Term(graph, graph.constant(1.0)), one),
+    "radians": _node("deg2rad"),
+    "degrees": _node("rad2deg"),
+    "arctan2": _node("arctan2"),
+    "hypot": _node("length"),
+    "logaddexp": _node("logaddexp"),
+    "copysign": _copysign,
+    "heaviside": _heaviside,
+    "less": _node("less"),
+    "less_equal": _node("less_equal"),
+    "greater": _swapped("less"),
+    "greater_equal": _swapped("less_equal"),
+    "equal": _node("equal"),
+    "not_equal": _not_equal,
+    "logical_and": _logic("and"),
+    "logical_or": _logic("or"),
+    "logical_xor": _xor,
+    "logical_not": _not,
+    "bitwise_and": _only_truth(_logic("and")),
+    "bitwise_or": _only_truth(_logic("or")),
+    "bitwise_xor": _only_truth(_xor),
+    "invert": _only_truth(_not),
+} | {name: _node(name) for name in (*ELEMENTARY, *STEPS)}
+"""Every elementwise function that is known, from a graph and terms."""
+SCALAR |= {short: SCALAR[name] for short, name in {
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
+    "acosh": "arccosh", "atanh": "arctanh",
+}.items()}  # fmt: skip
+
+
+def total(graph: Graph, values: list[Any]) -> Any:
+    """A sum in whatever order NumPy adds up."""
+    terms = [number(as_term(graph, value)).number for value in values]
+    return Term(graph, graph.add("sum", *terms)) if len(terms) > 1 else Term(graph, terms[0])
+
+
+def length(graph: Graph, values: list[Any]) -> Term:
+    """Euclidean length."""
+    return _node("length")(graph, *(as_term(graph, value) for value in values))
+
+
+def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]:
+    def method(self: Term, other: Any) -> Any:
+        if type(other) is not Term and isinstance(other, np.ndarray):
+            ufunc = getattr(np, name)
+            return ufunc(other, self) if reflected else ufunc(self, other)
+        if name == "add" and self.boolean and isinstance(other, bool | np.bool_):
+            # 1 of NumPy's truth values, 2 of Python's, which `.item()` gives.
+            self.graph.refuse("a sum of single truth values")
+        if type(other) is not Term and not isinstance(other, int | float | np.number | np.bool_):
+            return NotImplemented
+        return apply(name, other, self) if reflected else apply(name, self, other)
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Term], Any]:
+    return lambda self: apply(name, self)
+
+
+def _inverted(self: Term) -> Any:
+    # ``~True`` is False of NumPy's truth values, and -2 of Python's, which `.item()` gives.
+    self.graph.refuse("`~` of a single truth value (write `not`)")
+
+
+def _install() -> None:
+    """Operators of :class:`Term`, and methods that NumPy looks for in a plain array of objects."""
+    operators = {
+        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
+        "mod": "remainder", "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or",
+        "xor": "bitwise_xor",
+    }  # fmt: skip
+    for operator, name in operators.items():
+        setattr(Term, f"__{operator}__", _binary(name))
+        setattr(Term, f"__r{operator}__", _binary(name, reflected=True))
+    Term.__invert__ = _inverted  # type: ignore[attr-defined]
+    comparisons = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
+    for operator, name in (comparisons | {"ne": "not_equal"}).items():
+        setattr(Term, f"__{operator}__", _binary(name))
+    for operator, name in {
+        "neg": "negative",
+        "pos": "positive",
+        "abs": "absolute",
+    }.items():
+        setattr(Term, f"__{operator}__", _unary(name))
+    for operator, name in {"floor": "floor", "ceil": "ceil", "trunc": "trunc"}.items():
+        setattr(Term, f"__{operator}__", _unary(name))
+    for name in (*ELEMENTARY, *STEPS, "radians", "degrees", "square", "absolute", "logical_not"):
+        setattr(Term, name, _unary(name))
+    for name in ("arctan2", "hypot", "fmod", "logaddexp", "logical_and", "logical_or", "copysign"):
+        setattr(Term, name, _binary(name))
+
+
+_install()

@@ -1,0 +1,318 @@
+"""Names of NumPy and math that make arrays or take scalars, replaced while M is traced.
+
+``np.zeros`` and its like would make plain float64 arrays, into which no term can be put; ``math.sin`` takes
+plain numbers only. They are exchanged in the modules themselves and in the globals of the user's
+functions, for the thread that traces, and put back whatever happens.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
+from tether.verification.arrays import (
+    CURRENT,
+    FUNCTIONS,
+    STRUCTURE,
+    TermArray,
+    checked,
+    is_float64,
+    make_array,
+    objects,
+    plain,
+    wrapped,
+)
+from tether.verification.graph import ASARRAY, Graph, Term, called_by_user
+from tether.verification.operations import apply, length, total
+
+_LOCK = threading.RLock()
+_FOREIGN = {"numpy", "scipy", "torch", "flint", "joblib", "numba", "pytest", "_pytest"}
+_MATH = {
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
+    "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh", "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log1p": "log1p", "log2": "log2",
+    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil",
+    "trunc": "trunc", "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
+    "degrees": "rad2deg",
+}  # fmt: skip
+
+
+def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
+    """Replacements of NumPy's functions that make arrays, by name."""
+
+    def filled(entry: Callable[[], Any], original: Any) -> Callable[..., Any]:
+        def make(shape: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+            if not is_float64(dtype):
+                return original(shape, dtype, *args, **options)
+            result = np.ndarray(shape, dtype=object)
+            result[...] = entry()
+            return wrapped(graph, result)
+
+        return make
+
+    def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+        if not is_float64(dtype) or (dtype is None and ASARRAY(fill_value).dtype.kind not in "fO"):
+            return _FULL(shape, fill_value, dtype, *args, **options)
+        result = np.ndarray(shape, dtype=object)
+        result[...] = plain(graph, checked(graph, fill_value))
+        return wrapped(graph, result)
+
+    def eye(*args: Any, **options: Any) -> Any:
+        made = _EYE(*args, **options)
+        return wrapped(graph, objects(made)) if made.dtype == np.float64 else made
+
+    def identity(n: int, dtype: Any = None) -> Any:
+        return eye(n, dtype=dtype or float)
+
+    return {
+        "zeros": filled(lambda: np.float64(0.0), np.zeros),
+        "ones": filled(lambda: np.float64(1.0), np.ones),
+        "empty": filled(lambda: Term(graph, graph.add("unset")), np.empty),
+        "full": full,
+        "eye": eye,
+        "identity": identity,
+    }
+
+
+def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
+    """Replacements of ``np.array`` and its relatives."""
+
+    def converter(original: Any, copies: bool) -> Callable[..., Any]:
+        def convert(value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+            copy = copies and bool(options.pop("copy", True))
+            depth, _ = options.pop("ndmin", 0), options.pop("order", None)
+            _ = options.pop("subok", None)
+            if args or options:
+                return original(value, dtype, *args, **options)
+            if not is_float64(dtype):
+                if has_terms(value) and np.dtype(dtype).kind != "b":
+                    graph.refuse(f"a conversion to {np.dtype(dtype)}")
+                return original(value, dtype)
+            if dtype is not None and not has_terms(value):
+                value = original(value, np.float64)
+            made = make_array(graph, value)
+            made = made.copy() if copy and made is value else made
+            while np.ndim(made) < depth:
+                made = made[None]
+            return made
+
+        return convert
+
+    names = {"array": True, "asarray": False, "asanyarray": False, "ascontiguousarray": False}
+    return {name: converter(getattr(np, name), copies) for name, copies in names.items()}
+
+
+_FULL, _EYE = np.full, np.eye
+
+
+def has_terms(value: Any) -> bool:
+    """Whether an argument holds a term or an array that may."""
+    if isinstance(value, list | tuple):
+        return any(map(has_terms, value))
+    return type(value) is Term or isinstance(value, TermArray)
+
+
+class _Ufunc:
+    """A ufunc that makes an array of terms of a list of them, which NumPy would make a plain one of."""
+
+    def __init__(self, graph: Graph, ufunc: np.ufunc) -> None:
+        self._graph, self._ufunc = graph, ufunc
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._ufunc(*(_array_of(self._graph, value) for value in args), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._ufunc, name)
+        if name not in ("reduce", "accumulate", "outer", "reduceat", "at"):
+            return value
+        return lambda *args, **options: value(*(_array_of(self._graph, part) for part in args), **options)
+
+
+def _array_of(graph: Graph, value: Any) -> Any:
+    return make_array(graph, value) if isinstance(value, list | tuple) and has_terms(value) else value
+
+
+def _takers(graph: Graph, module: Any) -> dict[str, Callable[..., Any]]:
+    """Functions that compute or move, with lists of terms made arrays of them."""
+
+    def taker(original: Any) -> Callable[..., Any]:
+        def take(*args: Any, **options: Any) -> Any:
+            args = tuple(_array_of(graph, value) for value in args)
+            return original(*args, **{key: _array_of(graph, value) for key, value in options.items()})
+
+        return take
+
+    found: dict[str, Callable[..., Any]] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, np.ufunc):
+            found[name] = _Ufunc(graph, value)
+        elif callable(value) and not isinstance(value, type) and value in _TAKERS:
+            found[name] = taker(value)
+    return found
+
+
+_JOINERS = {np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block, np.meshgrid}
+_TAKERS = ({value for value in FUNCTIONS if not isinstance(value, tuple)} | STRUCTURE) - _JOINERS
+_NONE = object()
+
+
+def _type_of(*args: Any) -> Any:
+    """`type` of terms: what M's own numbers and arrays are."""
+    if len(args) == 1 and type(args[0]) is Term:
+        return np.bool_ if args[0].boolean else np.float64
+    return np.ndarray if len(args) == 1 and isinstance(args[0], TermArray) else type(*args)
+
+
+def _scalars(graph: Graph) -> dict[str, Callable[..., Any]]:
+    """Replacements of math's functions, by name."""
+
+    def replaced(original: Any, name: str) -> Callable[..., Any]:
+        def function(*values: Any) -> Any:
+            values = tuple(_alone(value) for value in values)
+            return apply(name, *values) if any(type(v) is Term for v in values) else original(*values)
+
+        return function
+
+    def hypot(*values: Any) -> Any:
+        values = tuple(_alone(value) for value in values)
+        return length(graph, list(values)) if has_terms(values) else _HYPOT(*values)
+
+    def log(value: Any, base: Any = math.e) -> Any:
+        value, base = _alone(value), _alone(base)
+        if not has_terms((value, base)):
+            return _LOG(value, base) if base != math.e else _LOG(value)
+        top = apply("log", value) if type(value) is Term else _LOG(value)
+        if base is math.e:
+            return top
+        return apply("divide", top, apply("log", base) if type(base) is Term else _LOG(base))
+
+    def fsum(values: Any) -> Any:
+        values = [_alone(value) for value in values]
+        return total(graph, values) if has_terms(values) else _FSUM(values)
+
+    known = {name: replaced(getattr(math, name), to) for name, to in _MATH.items() if hasattr(math, name)}
+    return known | {"hypot": hypot, "log": log, "fsum": fsum}
+
+
+_HYPOT, _LOG, _FSUM = math.hypot, math.log, math.fsum
+
+
+def _alone(value: Any) -> Any:
+    return value[()] if isinstance(value, TermArray) and value.ndim == 0 else value
+
+
+@contextmanager
+def patched(graph: Graph, function: Any) -> Iterator[None]:
+    """NumPy and math as M sees them while it is traced."""
+    with _LOCK:
+        places = _places(graph, function)
+        CURRENT.append(graph)
+        try:
+            for space, name, _, new in places:
+                space[name] = new
+            yield
+        finally:
+            CURRENT.pop()
+            for space, name, old, _ in places:
+                if old is _NONE:
+                    space.pop(name, None)
+                else:
+                    space[name] = old
+
+
+def _places(graph: Graph, function: Any) -> list[tuple[dict[str, Any], str, Any, Any]]:
+    """Namespace, name, what is there and what is put there."""
+    makers = _makers(graph) | _converters(graph) | _takers(graph, np)
+    exchanged = [(np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))]
+    by_original: dict[int, tuple[Any, Any]] = {}
+    places: list[tuple[dict[str, Any], str, Any, Any]] = []
+    for module, names in exchanged:
+        for name, new in names.items():
+            old = getattr(module, name)
+            replaced = new if isinstance(new, _Ufunc) else _for_this_thread(old, new)
+            places.append((vars(module), name, *by_original.setdefault(id(old), (old, replaced))))
+    for space in _namespaces(function):
+        known = [(name, by_original[id(value)]) for name, value in space.items() if id(value) in by_original]
+        places += [(space, name, *pair) for name, pair in known]
+        if "type" not in space:
+            places.append((space, "type", _NONE, _type_of))
+    return places
+
+
+def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
+    mine = threading.get_ident()
+
+    def either(*args: Any, **options: Any) -> Any:
+        own = threading.get_ident() == mine and called_by_user()
+        return (new if own else old)(*args, **options)
+
+    return either
+
+
+def _namespaces(function: Any) -> list[dict[str, Any]]:
+    """Globals of M and of the user's functions that its code names, and theirs."""
+    found: dict[int, dict[str, Any]] = {}
+    waiting, seen = [function], set()
+    while waiting and len(seen) < 10_000:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, str | bytes | int | float | np.ndarray):
+            continue
+        seen.add(id(item))
+        if isinstance(item, partial):
+            waiting += [item.func, *item.args, *item.keywords.values()]
+        elif isinstance(item, MethodType):
+            waiting += [item.__func__, item.__self__]
+        elif isinstance(item, FunctionType):
+            waiting += [cell.cell_contents for cell in item.__closure__ or () if _is_set(cell)]
+            waiting += [*(item.__defaults__ or ()), getattr(item, "__wrapped__", None)]
+            if _is_users(item.__globals__.get("__name__")):
+                found[id(item.__globals__)] = item.__globals__
+                waiting += _named(item)
+        elif isinstance(item, type):
+            waiting += list(vars(item).values()) if _is_users(item.__module__) else []
+        elif isinstance(item, staticmethod | classmethod):
+            waiting.append(item.__func__)
+        elif _is_users(type(item).__module__):
+            waiting += [type(item), *getattr(item, "__dict__", {}).values()]
+    return list(found.values())
+
+
+def _named(function: FunctionType) -> list[Any]:
+    """What a function's code refers to by name, attributes of the user's modules included."""
+    space, names, codes = function.__globals__, set(), [function.__code__]
+    while codes:
+        code = codes.pop()
+        names |= set(code.co_names)
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+    values = [space[name] for name in sorted(names) if name in space]
+    modules = [value for value in values if isinstance(value, ModuleType) and _is_users(value.__name__)]
+    return values + [
+        vars(module)[name] for module in modules for name in sorted(names) if name in vars(module)
+    ]
+
+
+def _is_users(module: Any) -> bool:
+    top = str(module).partition(".")[0]
+    own = __package__ or "tether.verification"
+    return (
+        top not in _FOREIGN
+        and top not in sys.stdlib_module_names - {"__main__"}
+        and not str(module).startswith(own)
+    )
+
+
+def _is_set(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False

@@ -1,0 +1,287 @@
+"""Attacks on `tether verify`: sizes that overflow, numbers it cannot read, forged certificates, code that `fit` proves."""
+
+import contextlib
+import json
+import math
+
+import numpy as np
+import pytest
+from test_affine_tethers import model_of
+from test_verification import rewrite
+
+import tether
+from tether.certificate import certify
+from tether.errors import CertificateError, StorageError
+from tether.storage import save
+from tether.verification.graph import UnboundedError
+from tether.verification.tracing import trace
+
+
+def waves(states, controls):
+    return np.column_stack([np.sin(states[:, 0]) + states[:, 1], np.cos(states[:, 1])])
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes the file of a model fitted to a function of two inputs."""
+
+    def write(function=waves, kind="affine"):
+        model, trusted = model_of(function, 2, kind, 3)
+        path = tmp_path / f"{kind}.safetensors"
+        save(model, path)
+        return path, trusted, model
+
+    return write
+
+
+# --- case 6: sizes
+
+
+def overflowing(arrays, metadata):
+    arrays["cells.radii"][:] = 1e160
+    arrays["cells.box_lower"][:], arrays["cells.box_upper"][:] = -1e300, 1e300
+    if "bounds.radii" in arrays:
+        arrays["bounds.radii"] *= 1.001e160 / arrays["bounds.radii"][:, -1:]
+
+
+def faint_scale(arrays, metadata):
+    arrays["cells.memories"] *= 0.0
+    arrays["cells.scale"][:] = 5e-324
+    arrays["cells.box_lower"][:], arrays["cells.box_upper"][:] = -4.0, 4.0
+
+
+def put(name, value, place=()):
+    def change(arrays, metadata):
+        arrays[name][place or ...] = value
+
+    return change
+
+
+def said(**words):
+    return lambda arrays, metadata: metadata.update(words)
+
+
+FORGED = {
+    "radii that overflow": overflowing,
+    "a scale that underflows": faint_scale,
+    "a subnormal radius": put("cells.radii", 5e-324),
+    "a radius of NaN": put("cells.radii", np.nan, (0,)),
+    "an infinite box": put("cells.box_upper", np.inf),
+    "memories far away": put("cells.memories", 1e200, (0,)),
+    "a scale of -1": put("cells.scale", -1.0),
+    "infinite center": put("bounds.center", np.inf, (0,)),
+    "blend of a million": said(blend=10**6),
+    "blend of truth": said(blend=True),
+    "blend in words": said(blend="8"),
+    "increments of nothing": said(target="increment"),
+    "a target of its own": said(target="both"),
+    "evidence of no kind": said(evidence=["proved"]),
+    "a list as record": said(record=[1]),
+}
+
+
+@pytest.mark.parametrize("kind", ["affine", "interval"])
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_sizes_and_words_are_refused(file, kind, name):
+    path, trusted, _ = file(kind=kind)
+    assert tether.verify(path, trusted).verified
+    rewrite(path, FORGED[name])
+    with pytest.raises((CertificateError, StorageError)):
+        tether.verify(path, trusted)
+
+
+def test_arrays_of_another_type_are_refused(file):
+    for name in ("cells.radii", "bounds.offset", "bounds.pinned"):
+        path, trusted, _ = file()
+        rewrite(
+            path, lambda arrays, metadata, name=name: arrays.update({name: arrays[name].astype(np.float32)})
+        )
+        with pytest.raises(StorageError, match=f"`{name}` is of type F32, not F64"):
+            tether.verify(path, trusted)
+
+
+def test_unknown_arrays_are_refused(file):
+    path, trusted, _ = file()
+    rewrite(path, lambda arrays, metadata: arrays.update({"bounds.extra": np.zeros(3)}))
+    with pytest.raises(StorageError, match=r"`bounds\.extra`, which no model has"):
+        tether.verify(path, trusted)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"states": "ab"},
+        {"advances": [True, False]},
+        {"angles": ["y0", 3]},
+        {"units": []},
+        {"more": 1},
+        {"states": 3},
+    ],
+)
+def test_a_damaged_schema_is_refused(file, change):
+    path, trusted, _ = file()
+    rewrite(path, lambda arrays, metadata: metadata["schema"].update(change))
+    with pytest.raises(StorageError, match="must be a complete Tether model"):
+        tether.verify(path, trusted)
+
+
+# --- case 7: numbers that float64 does not hold
+
+LONG = np.longdouble(1) + np.longdouble(2) ** -60
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda s: np.add(s, 0.0, dtype=np.longdouble), "dtype="),
+        (lambda s: np.add(s, 0.0, casting="unsafe"), "casting="),
+        (lambda s: s * LONG, "longdouble|float128"),
+        (lambda s: (s * 2**53 - (2**53 + 1) * s) * 0.0 + s, "does not hold exactly"),
+        (lambda s: (s + 0j).real, "complex"),
+        (lambda s: s.astype(np.longdouble), "conversion"),
+        (lambda s: np.add(s, 0.0, out=s.copy(), where=np.ones(s.shape, bool)), "where="),
+    ],
+)  # fmt: skip
+def test_what_is_not_float64_is_refused(file, change, reason):
+    path, _, _ = file()
+    with pytest.raises(CertificateError, match=reason):
+        tether.verify(path, lambda s, u: waves(change(s), u))
+
+
+def test_a_refusal_that_is_swallowed_is_still_one(file):
+    def sly(states, controls):
+        with contextlib.suppress(Exception):
+            states = states + 0.0 * np.sort(states, axis=1)
+        return waves(states, controls)
+
+    path, _, _ = file()
+    with pytest.raises(
+        CertificateError, match=r"np\.sort, which has no rule here at test_verification_attacked"
+    ):
+        tether.verify(path, sly)
+
+
+# --- case 8: the certificate, field by field
+
+
+@pytest.fixture
+def written(file, tmp_path):
+    path, trusted, model = file()
+    data = np.random.default_rng(0).standard_normal((50, 2))
+    from tether.data import Transitions
+
+    held_out = Transitions.from_arrays(data, np.empty((50, 0)), waves(data, None), schema=model.schema)
+    content = json.loads(json.dumps(certify(model, trusted, transitions=held_out).as_dict()))
+    return path, trusted, content, tmp_path / "c.json"
+
+
+def forged(written, change):
+    path, trusted, content, place = written
+    change(content)
+    place.write_text(json.dumps(content))
+    return tether.verify(path, trusted, place)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda c: c["deltas"][0].update(single=c["deltas"][0]["single"] * 0.999), r"deltas\['y0'\].single"),
+        (lambda c: c["deltas"][1].update(single=None), r"deltas\['y1'\].single"),
+        (lambda c: c.update(claim=c["claim"] + " Everywhere."), "claim"),
+        (lambda c: c["assumptions"].pop(), "assumptions"),
+        (lambda c: c["assumptions"].append("None of this matters."), "assumptions"),
+        (lambda c: c["deltas"][0]["worst_cells"].reverse(), r"deltas\['y0'\].worst_cells"),
+        (lambda c: c.update(approved_by="the authorities"), "approved_by"),
+        (lambda c: c["domain"].update(everywhere=True), "domain.everywhere"),
+        (lambda c: c["deltas"][0].update(reality=0.0), r"deltas\['y0'\].reality"),
+    ],
+)
+def test_forged_fields_are_refused(written, change, field):
+    with pytest.raises(CertificateError, match=f"not verified: `{field}` of `c.json` is"):
+        forged(written, change)
+
+
+def test_what_is_not_vouched_for_is_named(written):
+    result = forged(written, lambda c: c["domain"].update(coverage_D=1.0))
+    assert result.verified
+    assert set(result.not_vouched) == {"recheck", "trusted_name", "domain.coverage_D", "deltas.held_out"}
+
+
+def test_a_field_given_twice_is_refused(written):
+    path, trusted, content, place = written
+    place.write_text(json.dumps(content)[:-1] + ', "evidence": "proved"}')
+    with pytest.raises(StorageError, match="given twice"):
+        tether.verify(path, trusted, place)
+
+
+# --- case 9, and code as people write it: what `fit` proves is verified
+
+
+def stacked(s, u):
+    both = np.stack([s[:, 0], s[:, 1]], axis=1)
+    return np.clip(np.maximum(both, 0.1 * both), -3.0, 3.0)
+
+
+def joined(s, u):
+    both = np.concatenate([s[:, :1] ** 2, np.sin(s[:, 1:])], axis=1)
+    return np.minimum(both, 2.0)
+
+
+def chosen(s, u):
+    return np.maximum(np.where(s > -99.0, s, 0.0), np.hstack([s[:, 1:], s[:, :1]]))
+
+
+def filled(s, u):
+    out = np.zeros((len(s), 2))
+    out[:, 0] = s[:, 0] + 0.1 * s[:, 1]
+    out[:, 1] = s[:, 1] - 0.1 * np.sin(s[:, 0])
+    out[:, 1] -= 0.05 * out[:, 0]
+    return out
+
+
+def rows(s, u):
+    after = []
+    for r in s:
+        q = r.copy()
+        x, v = q[0], q[1]
+        q[0] = x + 0.1 * v
+        q[1] = v + 0.1 * (0.3 - 9.81 * math.sin(x))
+        after.append(list(q))
+    return after
+
+
+def split(s, u):
+    nxt = np.array([s[:, 0], s[:, 1]]).T
+    _, v = np.split(nxt, 2, axis=1)
+    v += np.tanh(s[:, :1])
+    return nxt
+
+
+def sums(s, u):
+    turn = np.array([[0.9, -0.2], [0.2, 0.9]])
+    a = np.einsum("nd,pd->np", s, turn) + np.cumsum(s, axis=1) + np.tensordot(s, turn, axes=([1], [0]))
+    return a + np.polyval([0.1, -0.2, 0.0], s) + np.arcsinh(s) + np.log2(s**2 + 1) + np.logaddexp(s, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["affine", "interval"])
+@pytest.mark.parametrize(
+    "function", [stacked, joined, chosen, filled, rows, split, sums], ids=lambda f: f.__name__
+)
+def test_what_fit_proves_is_verified(file, function, kind):
+    path, trusted, _ = file(function, kind)
+    assert tether.verify(path, trusted).verified
+
+
+def test_scalars_do_not_alias():
+    """Case 2: NumPy copies the scalar before the row is assigned to."""
+    program = trace(rows, 2, 0, 2)
+    first, second = program.outputs
+    angle = program.nodes[program.nodes[[n.operation for n in program.nodes].index("sin")].arguments[0]]
+    assert angle == ("input", (), 0) and program.nodes[first].operation == "add" != program.nodes[second]
+
+
+def test_names_are_put_back():
+    before = np.zeros, np.array, math.sin
+    with pytest.raises(UnboundedError):
+        trace(lambda s, u: 1 // 0, 1, 0, 1)
+    assert (np.zeros, np.array, math.sin) == before
