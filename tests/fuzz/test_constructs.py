@@ -101,3 +101,20 @@ def test_rows_that_depend_on_one_another_are_refused(name):
     """By the trace itself: a condition that few rows meet passes any comparison at points."""
     with pytest.raises((EnclosureError, ValueError)):
         trace(COUPLED[name], states=2, controls=0)
+
+
+VIEWS_OF_CONSTANTS = (
+    ("batch", "{n} = np.ones_like({x})\n{m} = np.real({n})\n{n} += {c}"),
+    (
+        "batch",
+        "{n} = np.ones_like({x})\n{m} = np.lib.stride_tricks.sliding_window_view({n}, 1, axis=-1)\n{n} += {c}",
+    ),
+    ("row", "{m} = {x}[1].copy()\n{n} = [{m}, {c}]\n{n}[0] += 1.0"),
+)
+
+
+@pytest.mark.parametrize(("kind", "template"), VIEWS_OF_CONSTANTS)
+def test_views_of_constants_are_right_or_refused(kind, template):
+    tally = Tally("constructs")
+    try_template(template, kind, tally, 3)
+    assert tally.wrong == 0, tally.failures[0]

@@ -97,6 +97,12 @@ def _result_of(result: Any) -> Any:
     return result
 
 
+def _share(one: Any, two: Any) -> bool:
+    parts = two if isinstance(two, list | tuple) else (two,)
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    return isinstance(one, np.ndarray) and any(np.may_share_memory(one, array) for array in arrays)
+
+
 def _of_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """Any function of constants, by NumPy; what it gives cannot be written to, as it may be a view."""
     if options.get("out") is not None:
@@ -115,7 +121,13 @@ def _of_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any
             kept.flags.writeable = False
         return kept
 
-    result = function(*map(floats, arguments), **{key: floats(value) for key, value in options.items()})
+    given = [floats(value) for value in arguments]
+    result = function(*given, **{key: floats(value) for key, value in options.items()})
+    parts = result if isinstance(result, tuple | list) else (result,)
+    if any(_share(part, value) for part in parts for value in given):
+        refuse(
+            function.__name__, "is a view of its argument, which cannot be followed", "Leave it out, or copy"
+        )
     return tuple(map(frozen, result)) if isinstance(result, tuple) else frozen(result)
 
 

@@ -30,6 +30,7 @@ from tether.programs.elementary import (
 )
 from tether.programs.rounding import (
     FAINT,
+    LARGEST,
     TINY,
     ULP,
     add_down,
@@ -143,7 +144,7 @@ def _norm(tape, k, low, high, lane):
         total_high += d
     slack = (tape.values[k] + (tape.starts[k + 1] - tape.starts[k]) + 8.0) * ULP
     # Squares that underflow lose at most TINY each.
-    below = max(total_low * (1.0 - slack) - FAINT * (tape.values[k] + 1.0), 0.0)
+    below = max(min(total_low, LARGEST) * (1.0 - slack) - FAINT * (tape.values[k] + 1.0), 0.0)
     above = total_high * (1.0 + slack) + FAINT * (tape.values[k] + 1.0)
     if total_high == 0.0:
         return 0.0, 0.0

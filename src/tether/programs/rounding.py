@@ -177,7 +177,7 @@ def square(a, b):
 def root(a, b):
     """All square roots of numbers that are not negative."""
     high = up(math.sqrt(b)) if b > 0.0 else 0.0
-    return max(down(math.sqrt(a)), 0.0), high
+    return max(down(math.sqrt(min(a, LARGEST))), 0.0), high
 
 
 @inlined

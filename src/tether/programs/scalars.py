@@ -100,7 +100,10 @@ class Node:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(name)
-        return getattr(self._as_array(), name)
+        found = getattr(self._as_array(), name)
+        if not callable(found):
+            return _without_axes(found)
+        return lambda *arguments, **options: _without_axes(found(*arguments, **options))
 
     def __round__(self, digits: int | None = None) -> Any:
         return np.round(self, digits or 0)  # type: ignore[call-overload]
@@ -113,6 +116,11 @@ class Node:
 
     def __ceil__(self) -> Any:
         return apply(np.ceil, self)
+
+
+def _without_axes(value: Any) -> Any:
+    """A scalar for an array without axes: what is mutable must not stand for a number."""
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
