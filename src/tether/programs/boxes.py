@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tether.kernels import in_threads
 from tether.programs.explaining import explain
-from tether.programs.interpreter import interpret_boxes
+from tether.programs.interpreter import interpret_boxes, registers
 from tether.programs.program import Array, Program
 from tether.programs.refusal import EnclosureError
 from tether.programs.tracing import Function, trace
@@ -150,7 +150,7 @@ def _points(lower: Array, upper: Array) -> Array:
 
 
 def _check_boxes(lower: ArrayLike, upper: ArrayLike, states: int) -> Pair:
-    low, high = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
+    low, high = (np.array(corner, dtype=np.float64, order="C") for corner in (lower, upper))
     if low.shape != high.shape:
         raise ValueError(f"`lower` and `upper` must have one shape; got {low.shape} and {high.shape}.")
     if low.ndim != 2:
@@ -177,7 +177,14 @@ def _evaluate(
     filled = (low, high, *slopes, errors)
 
     def run(part: slice) -> None:
-        interpret_boxes(program.tape, lower[part], upper[part], effort, *(array[part] for array in filled))
+        interpret_boxes(
+            program.tape,
+            lower[part],
+            upper[part],
+            effort,
+            registers(program.tape),
+            *(array[part] for array in filled),
+        )
 
     in_threads(run, rows)
     return Enclosure(low, high, *slopes, errors)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tether.programs import graph as codes
 from tether.programs.graph import NAMES
-from tether.programs.interpreter import LANES, interpret_registers
+from tether.programs.interpreter import interpret_boxes, registers
 from tether.programs.program import Array, Program
 
 _SMALLER = "Use smaller boxes"
@@ -70,10 +70,10 @@ _STEEP = {
 def explain(program: Program, lower: Array, upper: Array, row: int) -> str:
     """Which operation made an output undefined, or steep, over the box of that row, and what to do."""
     tape = program.tape
-    nodes, columns = len(tape.operations), int(tape.columns[-1])
-    registers = [np.empty((size, LANES)) for size in (nodes, nodes, columns, columns)]
-    interpret_registers(tape, lower, upper, *registers)
-    low, high, dlow, _ = (register[:, 0] for register in registers)
+    room, outputs = registers(tape), len(tape.outputs)
+    ranges, slopes = [np.empty((1, outputs)) for _ in range(3)], np.empty((1, outputs, program.dimensions))
+    interpret_boxes(tape, lower[None], upper[None], 1, room, *ranges[:2], slopes, slopes.copy(), ranges[2])
+    low, high, _, dlow, _ = (register[:, 0] for register in room)
     undefined = [k for k in tape.outputs.tolist() if np.isnan(low[k])]
     if undefined:
         node, rules = _cause(program, undefined[0], low, high, np.isnan(low)), _UNDEFINED

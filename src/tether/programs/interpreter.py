@@ -28,6 +28,7 @@ from tether.programs.elementary import (
     unary_range,
     unary_slope,
 )
+from tether.programs.program import Tape
 from tether.programs.rounding import (
     FAINT,
     LARGEST,
@@ -420,24 +421,26 @@ def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort
                 _derive(tape, k, low, high, dlow, dhigh, scratch)
 
 
-def _compiled(version: int) -> tuple[Any, Any]:
-    """The two kernels, cached on disk; `version` is part of what the cache knows them by."""
+def registers(tape: Tape) -> tuple[Any, ...]:
+    """Room for the registers of one call: ranges, errors and derivatives, a lane for each box."""
+    nodes, columns = len(tape.operations), int(tape.columns[-1])
+    return tuple(np.empty((size, LANES)) for size in (nodes, nodes, nodes, columns, columns))
+
+
+def _compiled(version: int) -> Any:
+    """The kernel, cached on disk; `version` is part of what the cache knows it by."""
 
     @numba.njit(nogil=True, error_model="numpy", cache=True)
-    def interpret_boxes(tape, lower, upper, effort, low, high, jacobian_low, jacobian_high, rounding):
+    def interpret_boxes(tape, lower, upper, effort, room, low, high, jacobian_low, jacobian_high, rounding):
         """Ranges (K, P), derivatives (K, P, D) and roundings (K, P) of the outputs over K boxes.
 
-        `effort`: 0 for ranges alone, 1 for derivatives as well, 2 for roundings as well.
+        `effort`: 0 for ranges alone, 1 for derivatives as well, 2 for roundings as well. `room` is what
+        :func:`registers` gives, and holds those of the last boxes afterwards.
         """
         if version < 0:
             return
-        nodes, columns = len(tape.operations), tape.columns[-1]
-        register_low, register_high, error = (
-            np.empty((nodes, LANES)),
-            np.empty((nodes, LANES)),
-            np.empty((nodes, LANES)),
-        )
-        dlow, dhigh, scratch = np.empty((columns, LANES)), np.empty((columns, LANES)), np.empty((4, LANES))
+        register_low, register_high, error, dlow, dhigh = room
+        scratch = np.empty((4, LANES))
         boxes_low, boxes_high = np.empty((LANES, lower.shape[1])), np.empty((LANES, lower.shape[1]))
         for begin in range(0, len(lower), LANES):
             for lane in range(LANES):  # lanes that are left over repeat the last box
@@ -459,18 +462,7 @@ def _compiled(version: int) -> tuple[Any, Any]:
                             jacobian_low[row, output, column] = np.nan if undefined else dlow[j, lane]
                             jacobian_high[row, output, column] = np.nan if undefined else dhigh[j, lane]
 
-    @numba.njit(nogil=True, error_model="numpy", cache=True)
-    def interpret_registers(tape, lower, upper, low, high, dlow, dhigh):
-        """All registers, (N, lanes) each, for one box, to say why an output is not defined."""
-        if version < 0:
-            return
-        boxes_low, boxes_high = np.empty((LANES, len(lower))), np.empty((LANES, len(lower)))
-        boxes_low[:], boxes_high[:] = lower, upper
-        interpret(
-            tape, boxes_low, boxes_high, low, high, np.empty(low.shape), dlow, dhigh, np.empty((4, LANES)), 1
-        )
-
-    return interpret_boxes, interpret_registers
+    return interpret_boxes
 
 
 def _version() -> int:
@@ -480,4 +472,4 @@ def _version() -> int:
     return int.from_bytes(digest.digest()[:7], "big")
 
 
-interpret_boxes, interpret_registers = _compiled(_version())
+interpret_boxes = _compiled(_version())
