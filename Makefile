@@ -43,8 +43,13 @@ check: $(READY)
 docs: $(READY)
 	$(BIN)/properdocs build --strict --quiet
 
-# Damaged files of every kind that is read, and malformed invocations: one line each.
+# What was never wrong: programs against NumPy, arithmetic against balls, fits searched and verified, forged files;
+# damaged files of every kind that is read, and malformed invocations: one line each.
 fuzz: $(READY)
+	$(BIN)/python tests/fuzz/structure.py --count 100000
+	$(BIN)/python tests/fuzz/arithmetic.py --count 50000
+	$(BIN)/python tests/fuzz/fits.py --count 2000
+	$(BIN)/python tests/fuzz/forged.py --count 10000
 	$(BIN)/python tests/fuzz/damaged.py --count 10000
 	$(BIN)/python tests/fuzz/invocations.py --count 400
 

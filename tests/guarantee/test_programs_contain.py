@@ -582,7 +582,7 @@ def grow_shared(children):
     return st.one_of(*unary, *guarded, small, *binary, quotient)
 
 
-@settings(QUIET, max_examples=150)
+@settings(QUIET, max_examples=50)
 @given(st.recursive(leaves, grow_shared, max_leaves=5), st.integers(0, 2**32 - 1))
 def test_ranges_agree_with_mpmath_iv(tree, seed):
     """Both are natural interval extensions: ours contains mpmath's, at 200 bits, and is hardly wider."""
@@ -699,7 +699,8 @@ def check_mean_value_in_extended_precision(model, box, lower, upper, states):
 
 
 @pytest.mark.parametrize("name", ["unicycle", "quadrotor"])
-def test_models_of_the_benchmark_are_contained(name):
+def test_models_of_the_benchmark_are_contained(name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     script = runpy.run_path(str(ROOT / "benchmarks" / "bench_enclosure.py"))
     model, boxes, states = script[name], script[f"{name}_boxes"](400), {"unicycle": 3, "quadrotor": 20}[name]
     rng = np.random.default_rng(0)
