@@ -39,7 +39,8 @@ def build(kind: str) -> ConstrainedModel:
         remainder = Remainder(radii, slopes, 0 * center)
         jacobian = rng.standard_normal((MEMORIES, OUTPUTS, INPUTS))
         pinned = np.array([np.nan, np.nan, np.nan, 0.0, 0.0])
-        bounds = AffineBounds(Expansion(center, jacobian, remainder), width, "proved", pinned)
+        expansion, angles = Expansion(center, jacobian, remainder), schema.output_angles
+        bounds = AffineBounds(expansion, width, "proved", pinned, angles=angles)
     return ConstrainedModel(mlp(frame.features_width, OUTPUTS, HIDDEN), frame, cells, bounds)
 
 

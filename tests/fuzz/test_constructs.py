@@ -104,6 +104,7 @@ def test_rows_that_depend_on_one_another_are_refused(name):
 
 
 VIEWS_OF_CONSTANTS = (
+    ("row", "{n} = np.arange(3.0)\\n{m} = np.array({n}, copy=False)\\n{m} += {c}"),
     ("batch", "{n} = np.ones_like({x})\n{m} = np.real({n})\n{n} += {c}"),
     (
         "batch",

@@ -133,7 +133,8 @@ def test_the_whole_study_holds_its_promises(finished):
 def test_the_report_shows_it(finished):
     folder, _ = finished
     page = (folder / "report.html").read_text()
-    assert "data:image/gif;base64," in page and "Seed 0: predicted path" in page and "The town" in page
+    assert "data:image/gif;base64," in page and page.count("data:image/svg+xml;base64,") >= 5
+    assert "The town" in page and "Seed 0: predicted path" in (folder / "at_rest.svg").read_text()
     assert (folder / "at_rest.gif").read_bytes().startswith(b"GIF89a")
     for name in ("at_rest", "parked", "town"):
         assert (folder / f"{name}.svg").stat().st_size > 0

@@ -163,7 +163,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any
     return array.view(Traced)
 
 
-def _converting(original: Callable[..., Any], *, copies: bool) -> Callable[..., Any]:
+def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
     """`array` and its like: an array of the trace, from one or from what makes a fresh one of floats."""
 
     @wraps(original)
@@ -172,7 +172,7 @@ def _converting(original: Callable[..., Any], *, copies: bool) -> Callable[..., 
             return original(value, dtype, *arguments, **options)
         if graph_of(value) is None and not isinstance(value, Traced):
             result = original(value, dtype, *arguments, **options)
-            fresh = copies or not isinstance(value, np.ndarray)
+            fresh = not (isinstance(value, np.ndarray) and np.may_share_memory(result, value))
             if type(result) is np.ndarray and result.dtype == object:  # of constants of the trace
                 return _settled(result)
             plain = fresh and type(result) is np.ndarray and result.dtype == np.float64
@@ -304,11 +304,11 @@ _REPLACED: list[tuple[Any, Any]] = [
     (np.ones, _filling(np.ones, 1.0)),
     (np.empty, _filling(np.empty, UNASSIGNED)),
     (np.full, _full),
-    (np.array, _converting(np.array, copies=True)),
-    (np.asarray, _converting(np.asarray, copies=False)),
-    (np.asanyarray, _converting(np.asanyarray, copies=False)),
-    (np.ascontiguousarray, _converting(np.ascontiguousarray, copies=False)),
-    (np.asfortranarray, _converting(np.asfortranarray, copies=False)),
+    (np.array, _converting(np.array)),
+    (np.asarray, _converting(np.asarray)),
+    (np.asanyarray, _converting(np.asanyarray)),
+    (np.ascontiguousarray, _converting(np.ascontiguousarray)),
+    (np.asfortranarray, _converting(np.asfortranarray)),
     (np.eye, _square(np.eye)),
     (np.identity, _square(np.identity)),
     (np.c_, _Joiner(np.c_)),
