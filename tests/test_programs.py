@@ -257,17 +257,10 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_overflow_gives_infinite_bounds_and_never_nan(name):
-    least, greatest = over(lambda x: HUGE[name](np.exp(x)), [700.0], [800.0])
-    assert not np.isnan(least[0]) and not np.isnan(greatest[0])
-
-
-def test_overflow_in_the_derivative_is_infinite_where_it_is():
-    least, greatest = over(np.exp, [700.0], [800.0])
-    assert greatest[0] == np.inf and np.isfinite(least[0])
-    assert over(lambda x: np.exp(x) * 0.0, [700.0], [800.0])[1][0] == 0.0
-    box = enclose(lambda x, u: np.exp(x) * u, [[700.0, 0.0]], [[800.0, 0.0]], states=1)
-    assert box.upper[0, 0] == 0.0 and box.jacobian_upper[0, 0, 1] == np.inf
+def test_what_may_overflow_is_refused(name):
+    """NumPy may make NaN of it on its way, whatever is done with it then."""
+    with pytest.raises(EnclosureError, match="overflows at row 0"):
+        over(lambda x: HUGE[name](np.exp(x)), [700.0], [800.0])
 
 
 # Conditions -------------------------------------------------------------------------------------------
@@ -422,7 +415,7 @@ UNSUPPORTED = {
     "long double": (lambda x, u: x * np.longdouble("0.1"), "of at most float64's precision; got"),
     "long doubles": (lambda x, u: x * np.array(["0.1", "1"], dtype=np.longdouble), "float64's precision; got"),
     "large integer": (lambda x, u: x + (2**60 + 1), "`add` must be given integers that float64 holds"),
-    "two conditions": (lambda x, u: x * ((x > 0) + (x > 1)), "`add` of two conditions is another thing"),
+    "two conditions": (lambda x, u: x * ((x > 0) + (x > 1)), "`add` of conditions and integers is not float64"),
     "bits": (lambda x, u: np.where((x > 0) & 2, x, 0), "`bitwise operation` must be given conditions on both sides"),
     "dtype": (lambda x, u: np.zeros_like(x, dtype=int) + x, "`zeros_like` makes float64 arrays only"),
     "dtype of a ufunc": (lambda x, u: np.add(x, 1, dtype=np.float32), "`add` makes float64 only"),
@@ -432,7 +425,7 @@ UNSUPPORTED = {
     "columns": (lambda x, u: [x[:, 0], x[:, 1]], "`function` must treat rows independently"),
     "mixed rows": (lambda x, u: x - x.mean(axis=0), "`function` must treat rows independently"),
     "one row": (lambda x, u: x + np.arange(len(x))[:, None], "`function` must treat all rows alike"),
-    "swallowed": (swallow, "`float` would drop what a number depends on"),
+    "swallowed": (swallow, "`trusted` must only compute.*it catches errors"),
     "arguments": (write_to_arguments, "`function` must not change its arguments"),
     "exception": (lambda x, u: x.nothing, "`function` must not raise when called on symbols; got AttributeError.*test_programs"),
     "number of rows": (lambda x, u: x * len(x), "`function` must give what its operations say"),

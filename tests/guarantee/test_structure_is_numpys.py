@@ -258,12 +258,8 @@ def constant_matrices(s, u):
     return s @ A + a + (u @ B).sum(1, keepdims=True)
 
 
-def reduce_list(s, u):
-    return max(0, 1) * s + np.maximum.reduce([s, 2 * s])
-
-
 def counting(s, u):
-    return (s * (s > 0)).sum(1, keepdims=True) + np.sum(s > 0, axis=1)[:, None]
+    return (s * (s > 0)).sum(1, keepdims=True) + np.sum(1.0 * (s > 0), axis=1)[:, None]
 
 
 def hypot_rows(s, u):
@@ -302,7 +298,6 @@ ACCEPTED = [
     mean_of_list,
     insert_append,
     constant_matrices,
-    reduce_list,
     counting,
     hypot_rows,
     scalars,

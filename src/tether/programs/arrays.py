@@ -37,29 +37,38 @@ class Traced(np.ndarray):
         return found if isinstance(found, np.ndarray) else _scalar(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if _is_conditional(index) and np.size(value) == 1:
+        if self.size and all(map(is_condition, self.flat)):
+            if not all(map(is_condition, plain_objects(value).flat)):
+                refuse("assignment", "into an array of conditions must be of conditions", "Compare first")
+        elif _is_conditional(index) and np.size(value) == 1:
             mask = np.reshape(index, (*np.shape(index), *(1,) * (self.ndim - np.ndim(index))))
             super().__setitem__(..., where(mask, value, self))
             return
-        if not self.size or not all(map(is_condition, self.flat)):
+        else:
             value = numbers_of(value)
-        elif not all(map(is_condition, plain_objects(value).flat)):
-            refuse("assignment", "into an array of conditions must be of conditions", "Compare first")
         super().__setitem__(_plain_index(index), value)
 
-    def astype(
-        self, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: Any = True
-    ) -> Any:
-        """A copy, or itself where that is asked for; there is no other type to turn into but float64."""
+    def astype(self, dtype: Any, *arguments: Any, **options: Any) -> Any:
+        """A copy, or itself where NumPy would give that; there is no other type to turn into but float64."""
         whole = self.size > 0 and all(map(is_condition, self.flat))
-        if dtype not in (bool, np.bool_) if whole else not is_float64(dtype):
-            if not whole or dtype not in (*_FLOATS, int, np.int64):
-                refuse("astype", f"must be to float64; got {dtype!r}", "Leave it out")
-            return wrap(numbers_of(self))
-        same = self if subok else self.view(np.ndarray)
-        return (
-            same if not copy and order == "K" else np.ndarray.astype(self, object, order=order).view(Traced)
-        )
+        if not is_float64(dtype) and not (whole and dtype in (bool, np.bool_)):
+            refuse("astype", f"must be to float64; got {dtype!r}", "Leave it out")
+        if whole and is_float64(dtype):
+            return conform(
+                "astype", numbers_of(self), np.ndarray.astype, (self, float, *arguments), options
+            ).view(Traced)
+        # An object is as wide as a float64: what is a copy and what is not is the same.
+        return np.ndarray.astype(self, object, *arguments, **options).view(Traced)
+
+    def view(self, *arguments: Any, **options: Any) -> Any:
+        """For NumPy and this package only."""
+        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
+            refuse_unsupported("view")
+        return np.ndarray.view(self, *arguments, **options)
+
+    def fill(self, value: Any) -> None:
+        """As ``ndarray.fill``."""
+        self[...] = value
 
     @property
     def dtype(self) -> Any:
@@ -94,7 +103,17 @@ def _refused(name: str) -> Callable[..., Any]:
     return lambda *_, **__: refuse_unsupported(name)
 
 
-for _name in ("trace", "var", "std", "partition", "tobytes", "byteswap"):
+for _name in (
+    "argsort",
+    "argpartition",
+    "searchsorted",
+    "trace",
+    "var",
+    "std",
+    "partition",
+    "tobytes",
+    "byteswap",
+):
     setattr(Traced, _name, _refused(_name))
 
 
@@ -192,6 +211,47 @@ def numbers_of(value: Any) -> Any:
     if graph_of(value) is None:
         return value
     return np.frompyfunc(as_number, 1, 1)(plain_objects(value))
+
+
+def stand_in(value: Any) -> Any:
+    """A plain value of the kind and layout that a value of the trace has in M."""
+    if isinstance(value, Node):
+        return np.True_ if value.is_condition else np.float64(1.0)
+    if isinstance(value, Traced):
+        return np.ones_like(value.view(np.ndarray), dtype=value.dtype)
+    if type(value) in (list, tuple):
+        return type(value)(map(stand_in, value))
+    return value
+
+
+def conform(
+    name: str, result: Any, function: Callable[..., Any], arguments: Any, options: dict[str, Any]
+) -> Any:
+    """The result, in the memory layout that NumPy gives it; refused where NumPy gives another type.
+
+    NumPy itself says so: it is called on stand-ins.
+    """
+    with np.errstate(all="ignore"):
+        like = function(*map(stand_in, arguments), **{key: stand_in(value) for key, value in options.items()})
+    if isinstance(like, list | tuple):
+        return result
+    dtype, entries = np.asarray(like).dtype, plain_objects(result)
+    conditions = entries.size > 0 and all(map(is_condition, entries.flat))
+    if dtype != (np.bool_ if conditions else np.float64) and entries.size:
+        refuse(
+            name,
+            f"must give float64 numbers; NumPy makes {dtype} of these",
+            "Multiply by 1.0, or write 1.0 for 1",
+        )
+    if not isinstance(like, np.ndarray) or not like.ndim or not isinstance(result, np.ndarray):
+        return result
+    if like.shape != result.shape:
+        refuse(name, f"must give shape {like.shape}; got {result.shape}")
+    if like.strides == result.strides:
+        return result
+    laid = np.empty_like(like, dtype=object)
+    laid[...] = result
+    return laid
 
 
 def is_float64(dtype: Any) -> bool:

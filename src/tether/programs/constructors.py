@@ -1,8 +1,9 @@
 """While a trace runs: constructors whose arrays can hold nodes, and the functions of :mod:`math` on nodes.
 
 ``np.zeros`` makes floats, which cannot hold a node, and ``math.sin`` wants a float, which a node is not. So
-both are replaced for as long as the trace runs: as attributes of their modules, and as names that M, and the
-functions it can reach, imported from there. Code of NumPy's own and of SciPy's sees what it always saw.
+for as long as the trace runs, M and the functions of the user's that it can reach see other modules by the
+names `np` and `math`, and other functions by names imported from there. The modules themselves stay as they
+are.
 """
 
 from __future__ import annotations
@@ -39,29 +40,38 @@ def tracing_constructors(function: Any) -> Iterator[None]:
         before, _tracing_thread = _tracing_thread, threading.get_ident()
         replaced: list[tuple[dict[str, Any], str, Any]] = []
         try:
-            modules = (np.__dict__, np.linalg.__dict__, math.__dict__)
-            for names in (*modules, *_reachable_globals(function)):
+            for names in _reachable_globals(function):
                 _replace(names, replaced)
             yield
         finally:
             _tracing_thread = before
             for names, name, value in replaced:
-                if value is _ABSENT:
-                    del names[name]
-                else:
-                    names[name] = value
+                names[name] = value
 
 
 def _replace(names: dict[str, Any], replaced: list[tuple[dict[str, Any], str, Any]]) -> None:
-    """Puts ours in the place of NumPy's, of math's and of `type`, and notes what was there."""
-    known = {id(old): new for old, new in _REPLACED}
+    """Puts ours in the place of NumPy's and math's in the names of a module, and notes what was there."""
     for name, value in list(names.items()):
-        if id(value) in known:
+        ours = _ours(value)
+        if ours is not value:
             replaced.append((names, name, value))
-            names[name] = known[id(value)]
-    if "type" not in names and not any(names is module.__dict__ for module in (np, np.linalg, math)):
-        replaced.append((names, "type", _ABSENT))
-        names["type"] = _TYPE
+            names[name] = ours
+
+
+def _ours(value: Any) -> Any:
+    if value is np or value is math or value is np.linalg:
+        return _Proxy(value)
+    return _KNOWN.get(id(value), value)
+
+
+class _Proxy:
+    """A module as M sees it; everybody else, compiled code included, sees the module itself."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return _ours(getattr(self._module, name))
 
 
 def _reachable_globals(function: Any) -> list[dict[str, Any]]:
@@ -232,21 +242,6 @@ class _Joiner:
         return 0
 
 
-class _Type:
-    """`type`, which says of what a trace is given what M would be given."""
-
-    def __call__(self, *arguments: Any) -> Any:
-        if len(arguments) == 1 and isinstance(arguments[0], Node):
-            return arguments[0].__class__
-        return np.ndarray if len(arguments) == 1 and isinstance(arguments[0], Traced) else type(*arguments)
-
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, type)
-
-
-_TYPE, _ABSENT = _Type(), object()
-
-
 # math -------------------------------------------------------------------------------------------------
 
 
@@ -322,3 +317,4 @@ _REPLACED: list[tuple[Any, Any]] = [
     (math.log, _log),
     *((getattr(math, name), _mathematical(getattr(math, name), ufunc)) for name, ufunc in _MATH.items()),
 ]
+_KNOWN = {id(old): new for old, new in _REPLACED}

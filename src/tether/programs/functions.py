@@ -10,6 +10,7 @@ import numpy as np
 from tether.programs.arrays import (
     UNASSIGNED,
     Traced,
+    conform,
     constants_of,
     graph_of,
     is_float64,
@@ -20,7 +21,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Node
+from tether.programs.scalars import Node, is_condition
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
 
@@ -29,7 +30,10 @@ def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any
     """What NumPy calls for a function of which an argument is traced."""
     if function in FUNCTIONS:
         try:
-            return _result_of(FUNCTIONS[function](*arguments, **options))
+            result = FUNCTIONS[function](*arguments, **options)
+            if function not in _UNSHAPED:
+                result = conform(function.__name__, result, function, arguments, options)
+            return _result_of(result)
         except TypeError as error:
             if "argument" not in str(error) or "unexpected" not in str(error):
                 raise
@@ -38,7 +42,9 @@ def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any
             )
     if function in _BILINEAR:
         operands = [plain_objects(value) if _is_operand(value) else value for value in arguments]
-        return result_of(_bilinear_function(function, operands, options))
+        asked = {key: value for key, value in options.items()}
+        result = _bilinear_function(function, operands, options)
+        return result_of(conform(function.__name__, result, function, arguments, asked))
     if function in _STRUCTURE:
         return _structure(function, arguments, options)
     if graph_of(*arguments, *options.values()) is None:
@@ -86,7 +92,11 @@ def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """NumPy's own function on arrays of objects; what it gives is traced again."""
     if not is_float64(options.pop("dtype", None)):
         refuse(function.__name__, "makes float64 only", "Leave `dtype` out")
-    return _result_of(function._implementation(*arguments, **options))
+    result = function._implementation(*arguments, **options)
+    if function in _JOINS and isinstance(result, np.ndarray):
+        result = numbers_of(result) if len({is_condition(value) for value in result.flat}) == 2 else result
+        result = conform(function.__name__, plain_objects(result), function, arguments, options)
+    return _result_of(result)
 
 
 def _result_of(result: Any) -> Any:
@@ -139,14 +149,13 @@ def _select(conditions: Any, choices: Any, default: Any = 0) -> Any:
 
 
 def _apply_along_axis(function: Any, axis: int, values: Any, *arguments: Any, **options: Any) -> Any:
-    lanes = np.moveaxis(wrap(values), axis, -1)
-    first = [function(lanes[place], *arguments, **options) for place in np.ndindex(lanes.shape[:-1])]
-    parts = np.stack([plain_objects(part) for part in first])
-    shape = parts.shape[1:]
-    whole = parts.reshape(lanes.shape[:-1] + shape)
-    for k in range(len(shape)):  # what the function gives takes the place of the axis
-        whole = np.moveaxis(whole, lanes.ndim - 1 + k, axis % lanes.ndim + k)
-    return whole.copy()
+    def plain(lane: Any) -> Any:
+        found = plain_objects(function(wrap(lane), *arguments, **options))
+        if not all(isinstance(value, Node | float) and not is_condition(value) for value in found.flat):
+            refuse("apply_along_axis", "must be of a function that gives float64 numbers", "Multiply by 1.0")
+        return found
+
+    return np.apply_along_axis(plain, axis, plain_objects(values))
 
 
 def _mean(values: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
@@ -190,10 +199,11 @@ def _like(fill: Any) -> Callable[..., Any]:
     return make_like
 
 
-def _copyto(target: Any, source: Any, casting: str = "same_kind", where: Any = True) -> None:
+def _copyto(target: Any, source: Any, casting: str = "same_kind", **options: Any) -> None:
     if not isinstance(target, Traced):
         refuse("copyto", "cannot write into an array of floats", "Start from np.zeros inside the function")
-    target[...] = wrap(source) if where is True else where(where, source, target)
+    chosen = options.get("where", True)
+    target[...] = wrap(source) if chosen is True else where(chosen, source, target)
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -211,6 +221,11 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 if hasattr(np, "around"):
     FUNCTIONS[np.around] = _round
+_UNSHAPED = (np.copyto, np.apply_along_axis)
+_JOINS = (
+    np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block,
+    np.append, np.insert,
+)  # fmt: skip
 _BILINEAR = (np.dot, np.inner, np.outer, np.tensordot, np.einsum, np.vdot, np.kron)
 _STRUCTURE = (
     np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block, np.transpose,

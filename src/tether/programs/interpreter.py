@@ -384,7 +384,10 @@ def _evaluate(tape, k, low, high, lane):
     for q in range(tape.starts[k], tape.starts[k + 1]):
         if low[tape.operands[q], lane] != low[tape.operands[q], lane]:
             return
-    low[k, lane], high[k, lane] = _range_of(tape, k, low, high, lane)
+    c, d = _range_of(tape, k, low, high, lane)
+    # What may overflow may become NaN on its way, which nothing here follows.
+    if abs(c) < np.inf and abs(d) < np.inf:
+        low[k, lane], high[k, lane] = c, d
 
 
 @inlined

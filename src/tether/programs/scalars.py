@@ -94,6 +94,8 @@ class Node:
 
         return wrap(self)
 
+    __iter__ = __contains__ = None  # type: ignore[assignment]
+
     def __getitem__(self, index: Any) -> Any:
         return self._as_array()[index]
 
@@ -148,6 +150,7 @@ for _name, _ufunc in {
     setattr(Node, f"__{_name}__", _operator(_ufunc))
 
 
+_SHORT: Any = (np.float16, np.float32)
 _TOO_LONG: Any = np.longdouble
 _REAL: tuple[Any, ...] = (int, float, np.floating, np.integer)
 
@@ -201,6 +204,7 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
         return _folded(ufunc, operands)
     if ufunc not in RULES:
         refuse_unsupported(name)
+    _check_kinds(ufunc, operands)
     graph = nodes[0].graph
     infinite = ufunc in _TAKES_INFINITY
     scalars = [
@@ -212,6 +216,19 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
     if ufunc not in _OF_CONDITIONS:
         scalars = [as_number(scalar) for scalar in scalars]
     return RULES[ufunc](graph, *scalars)
+
+
+def _check_kinds(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
+    """Refuses what NumPy does in integers, in truth values or in less than float64."""
+    if any(isinstance(operand, _SHORT) for operand in operands):
+        refuse(ufunc.__name__, "of float32 and a scalar may round to float32", "Use float64")
+    if ufunc in _OF_CONDITIONS or ufunc in _COMPARISONS:
+        return
+    if not any(
+        (isinstance(operand, Node) and not operand.is_condition) or type(operand) in (float, np.float64)
+        for operand in operands
+    ):
+        refuse(ufunc.__name__, "of conditions and integers is not float64", "Multiply by 1.0 first")
 
 
 def _folded(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
@@ -305,8 +322,14 @@ def _either(graph: Graph, one: Any, two: Any) -> Any:
     return _not(graph, _both(graph, _not(graph, one), _not(graph, two)))
 
 
+def _equal(graph: Graph, one: Any, two: Any) -> Any:
+    if _same(one, two):
+        refuse("equal", "of a number and itself asks whether it is NaN, which is not known", "Leave it out")
+    return make(graph, codes.EQUAL, as_number(one), as_number(two))
+
+
 def _differ(graph: Graph, one: Any, two: Any) -> Any:
-    return _not(graph, make(graph, codes.EQUAL, as_number(one), as_number(two)))
+    return _not(graph, _equal(graph, one, two))
 
 
 def _bitwise(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -400,9 +423,7 @@ RULES: dict[np.ufunc, Callable[..., Any]] = {
     np.hypot: _rule(codes.HYPOT),
     np.logaddexp: _rule(codes.LOGADDEXP),
     np.minimum: _minimum(codes.MINIMUM),
-    np.fmin: _minimum(codes.MINIMUM),
     np.maximum: _minimum(codes.MAXIMUM),
-    np.fmax: _minimum(codes.MAXIMUM),
     np.remainder: _rule(codes.REMAINDER),
     np.floor_divide: _rule(codes.FLOOR_DIVIDE),
     np._core.umath.clip: _clip,  # type: ignore[attr-defined]
@@ -410,7 +431,7 @@ RULES: dict[np.ufunc, Callable[..., Any]] = {
     np.less_equal: _rule(codes.LESS_EQUAL),
     np.greater: lambda graph, one, two: make(graph, codes.LESS, two, one),
     np.greater_equal: lambda graph, one, two: make(graph, codes.LESS_EQUAL, two, one),
-    np.equal: _rule(codes.EQUAL),
+    np.equal: _equal,
     np.not_equal: _differ,
     np.bitwise_and: _bitwise(_both),
     np.bitwise_or: _bitwise(_either),
@@ -422,15 +443,16 @@ RULES: dict[np.ufunc, Callable[..., Any]] = {
     np.logical_not: _logical(_not),
 }
 _TAKES_INFINITY = frozenset(
-    {np.minimum, np.maximum, np.fmin, np.fmax, np.less, np.less_equal, np.greater, np.greater_equal, np.equal,
+    {np.minimum, np.maximum, np.less, np.less_equal, np.greater, np.greater_equal, np.equal,
      np.not_equal, np._core.umath.clip}  # type: ignore[attr-defined]
 )  # fmt: skip
 _OF_CONDITIONS = frozenset(
     {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.logical_and, np.logical_or, np.logical_xor,
      np.logical_not}
 )  # fmt: skip
+_COMPARISONS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal})
 # For truth values NumPy reads these as `or`, `and` and their like, or not at all.
 _NOT_OF_CONDITIONS = frozenset(
-    {np.add, np.subtract, np.multiply, np.negative, np.positive, np.minimum, np.maximum, np.fmin, np.fmax,
+    {np.add, np.subtract, np.multiply, np.negative, np.positive, np.minimum, np.maximum,
      np.absolute, np.square, np.power, np.remainder, np.floor_divide, np._core.umath.clip}  # type: ignore[attr-defined]
 )  # fmt: skip

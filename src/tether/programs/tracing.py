@@ -13,10 +13,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from tether.conduct import complain, watched
 from tether.programs import arrays, refusal, scalars
 from tether.programs import graph as codes
 from tether.programs.constructors import tracing_constructors
@@ -64,10 +65,12 @@ class _Path:
         """The answer on this path; a condition met for the first time is taken to hold."""
         number = _renamed(self.graph, condition.number, self.renamed)
         rows = self._rows_of(condition.number)
+        negated = self.graph.operations[number] == codes.NOT
+        named = {number, self.graph.operands[number][0] if negated else self.graph.add(codes.NOT, (number,))}
         if len(rows) == 2:
-            self.mixed.add(number)
+            self.mixed |= named
         for row in rows:
-            self.rows[row].add(number)
+            self.rows[row].update(named)
         for known, flipped in ((number, False), (self.graph.add(codes.NOT, (number,)), True)):
             if known in self.answers:
                 return self.answers[known] != flipped
@@ -184,7 +187,9 @@ class _Run:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                result = self.function(*given)
+                with watched() as found:
+                    result = self.function(*given)
+            complain(found, _raise_refusal)
             if refusal.swallowed:
                 raise refusal.swallowed[0]
             self._check_untouched(given)
@@ -264,6 +269,10 @@ def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
             operands = tuple(known[k] for k in graph.operands[node])
             known[node] = graph.add(graph.operations[node], operands, graph.values[node], graph.lines[node])
     return known[number]
+
+
+def _raise_refusal(message: str) -> NoReturn:
+    raise EnclosureError(message)
 
 
 def _last_line(error: BaseException) -> str:

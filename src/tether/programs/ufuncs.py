@@ -8,6 +8,7 @@ import numpy as np
 
 from tether.programs.arrays import (
     Traced,
+    conform,
     constants_of,
     graph_of,
     is_float64,
@@ -17,13 +18,18 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import RULES, apply
+from tether.programs.scalars import RULES, Node, apply
 from tether.programs.sums import add_up, multiply_matrices, multiply_up
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What NumPy calls for a ufunc of which an operand, or the output, is traced."""
     name, out = ufunc.__name__, options.pop("out", None)
+    asked = dict(options)
+    if any(type(value) is np.ndarray and value.dtype == object for value in inputs):
+        refuse(name, "of an array of objects is not NumPy's own", "Make it with np.array")
+    if any(isinstance(value, Node) for value in inputs) and any(map(_is_short, inputs)):
+        refuse(name, "of float32 and a scalar may round to float32", "Use float64")
     if options.pop("where", True) is not True:
         refuse(name, "does not take `where`", "Use np.where on the result")
     dtype = options.pop("dtype", None)
@@ -33,7 +39,17 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: d
         if options.pop(harmless, None) is not None and harmless == "signature":
             refuse(name, "does not take `signature`", "Leave it out")
     result = _called(ufunc, method, [plain_objects(value) for value in inputs], options)
+    called = ufunc if method == "__call__" else getattr(ufunc, method)
+    result = conform(name, result, called, inputs, asked)
     return result_of(result) if out is None else _write(out, result, name)
+
+
+def _is_short(value: Any) -> bool:
+    return (
+        isinstance(value, np.ndarray | np.floating)
+        and not isinstance(value, Traced)
+        and value.dtype.itemsize < 8
+    )
 
 
 def _called(ufunc: np.ufunc, method: str, operands: list[Any], options: dict[str, Any]) -> Any:
@@ -85,7 +101,7 @@ def _reduce(ufunc: np.ufunc, values: Any, axis: Any = 0, keepdims: bool = False,
         refuse(name, "must be given entries; got none")
     fold = np.frompyfunc(lambda one, two: apply(ufunc, one, two), 2, 1)
     axes = range(values.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    values = values.copy()
+    values = values.copy(order="K")
     for k in sorted((int(k) % max(values.ndim, 1) for k in axes), reverse=True):
         values = fold.reduce(values, axis=k, keepdims=keepdims)
     return values
