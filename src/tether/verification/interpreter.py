@@ -86,13 +86,26 @@ def enclose(program: Program, low: Array, high: Array, *, slopes: bool) -> Enclo
     flows: dict[int, Any] = {}
     with np.errstate(all="ignore"):
         for number, node in enumerate(program.nodes):
-            flows[number] = run_node(node, [flows[k] for k in node.arguments], low, high, slopes)
+            found = run_node(node, [flows[k] for k in node.arguments], low, high, slopes)
+            flows[number] = _total(found, slopes) if isinstance(found, Flow) else found
             for k in last.get(number, ()):
                 del flows[k]
         outputs = [flows[k] for k in program.outputs]
     spread = [np.broadcast_to(end, len(low)) for flow in outputs for end in (*flow.range, flow.error)]
     stacked = np.stack(spread).reshape(len(outputs), 3, len(low))
     return Enclosure(stacked[:, 0], stacked[:, 1], stacked[:, 2], [flow.slopes for flow in outputs])
+
+
+def _total(flow: Flow, slopes: bool) -> Flow:
+    """Where a range is not known, or overflows, nothing is: neither error nor slope, by any input."""
+    known = np.isfinite(flow.range[0]) & np.isfinite(flow.range[1])
+    if np.all(known):
+        return flow
+    lost = np.where(known, 0.0, np.nan)
+    parts = {k: (part[0] + lost, part[1] + lost) for k, part in flow.slopes.items()}
+    if slopes:
+        parts.setdefault(0, (lost, lost))
+    return Flow((flow.range[0] + lost, flow.range[1] + lost), flow.error + lost, parts)
 
 
 def _last_uses(program: Program) -> dict[int, list[int]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tether.conduct import complain, watched
 from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
 from tether.verification.arrays import TermArray, as_outputs, wrapped
 from tether.verification.graph import Graph, Node, Term, UnboundedError, select
@@ -94,7 +95,9 @@ def _run(graph: Graph, function: Any, inputs: TermArray, states: int) -> np.ndar
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            returned = function(inputs[:, :states].copy(), inputs[:, states:].copy())
+            with watched() as found:
+                returned = function(inputs[:, :states].copy(), inputs[:, states:].copy())
+            complain(found, graph.refusals.append)
             result = as_outputs(graph, returned)
     except UnboundedError as error:
         return str(error)
