@@ -24,7 +24,10 @@ _ASKING = frozenset(
      "lexsort", "simplefilter", "filterwarnings", "catch_warnings", "singledispatch"}
 )  # fmt: skip
 """Names by which code asks what it was given, or changes what happens where arithmetic fails."""
-_OTHERS = frozenset({"copy", "typing", "enum", "abc", "collections", "dataclasses", "operator", "__future__"})
+_OTHERS = frozenset(
+    {"copy", "typing", "enum", "abc", "collections", "dataclasses", "operator", "threading",
+     "__future__"}
+)  # fmt: skip
 """Modules of the standard library whose code may run."""
 
 

@@ -25,6 +25,7 @@ _SMALL, _LARGE = 1e-100, 1e100
 """Sizes between which squares, and products of three numbers, neither overflow nor lose their precision."""
 _MOST_BLENDED = 1 << 16
 
+_LARGEST_FILE = 4 << 30
 _FORMAT, _VERSION = "tether-model", 1
 _TORCH_NAMES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
@@ -154,7 +155,7 @@ def read_claim(path: Path) -> Claim:
             f"`{path}` must have interval or affine bounds to be verified; this one is monotone by "
             "construction. Its claim is proved by an argument whose premises `tether certify` checks."
         )
-    if metadata.get("kind") not in _SHAPES:
+    if not isinstance(metadata.get("kind"), str) or metadata["kind"] not in _SHAPES:
         raise ValueError(f"`{path}` must be a constrained model; this one has no tether to verify.")
     try:
         claim = _build(tensors, metadata)
@@ -168,6 +169,8 @@ def read_claim(path: Path) -> Claim:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not path.is_file():
         raise StorageError(f"`{path}` must be a file; there is none. Check the path.")
+    if path.stat().st_size > _LARGEST_FILE:
+        raise StorageError(f"`{path}` must be a Tether model of at most 4 GiB; it is larger.")
     try:
         content = path.read_bytes()  # once, so that arrays and words are of the same file
         tensors = dict(deserialize(content))
@@ -253,7 +256,7 @@ def _check_shapes(path: Path, claim: Claim) -> None:
         shape = claim.arrays[name].shape
         for axis, size in zip(axes, shape, strict=False):
             sizes.setdefault(axis, size)
-        if shape != tuple(sizes[axis] for axis in axes) or 0 in shape:
+        if len(shape) != len(axes) or shape != tuple(sizes[axis] for axis in axes) or 0 in shape:
             raise StorageError(f"`{path}` must be a complete Tether model; `{name}` has shape {shape}.")
     unknown = sorted(set(claim.arrays) - set(wanted) - set(optional))
     if unknown:
