@@ -8,6 +8,7 @@ code that runs while M is traced is read, and code that asks such things, or tha
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ _ASKING = frozenset(
 )  # fmt: skip
 """Names by which code asks what it was given, or changes what happens where arithmetic fails."""
 _OTHERS = frozenset(
-    {"copy", "typing", "enum", "abc", "collections", "dataclasses", "operator", "threading",
+    {"copy", "typing", "enum", "abc", "collections", "dataclasses", "operator", "threading", "functools",
      "__future__"}
 )  # fmt: skip
 """Modules of the standard library whose code may run."""
@@ -51,11 +52,15 @@ def watched() -> Iterator[list[str]]:
             line = _line(frame.f_back.f_code, frame.f_back.f_lineno)
             found.append(f"it calls `{module}.{frame.f_code.co_name}` ({line})")
 
+    collecting = gc.isenabled()
+    gc.disable()  # collections may call anybody's code, at any time
     sys.setprofile(look)
     try:
         yield found
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
 
 
 def _module(frame: FrameType) -> str:

@@ -210,10 +210,11 @@ def target_program(
     trusted: TrustedModel, schema: Schema, target: Target, lower: Array, upper: Array
 ) -> Program:
     """M's target as a program, checked against M at points of the boxes (K, D)."""
+    advanced = schema.advanced
 
     def function(states, controls):
         outputs = trusted.function(states, controls)
-        return outputs - states[:, schema.advanced] if target == "increment" else outputs
+        return outputs - states[:, advanced] if target == "increment" else outputs
 
     return program_of(function, lower, upper, len(schema.states))
 
