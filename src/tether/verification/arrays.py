@@ -152,6 +152,12 @@ class TermArray(np.ndarray):
 
     __str__ = __repr__
 
+    def view(self, *args: Any, **options: Any) -> Any:
+        """NumPy's own code and ours only."""
+        if called_by_user():
+            self.graph.refuse("`.view`, which has no rule here")
+        return super().view(*args, **options)
+
     def fill(self, value: Any) -> None:
         """As NumPy's."""
         self[...] = value
@@ -455,7 +461,7 @@ def _scalar_maker(kind: Any) -> Callable[[np.ndarray], np.ndarray]:
     make = np.frompyfunc(kind, 1, 1)
 
     def made(array: np.ndarray) -> np.ndarray:
-        result = EMPTY(array.shape, dtype=object)
+        result = np.empty_like(array, dtype=object, subok=False)
         make(array, out=result) if array.ndim else result.__setitem__((), kind(array[()]))
         return result
 

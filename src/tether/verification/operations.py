@@ -243,7 +243,9 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
         pair = (other, self) if reflected else (self, other)
         kind = tuple((part.boolean, None) if type(part) is Term else (None, type(part)) for part in pair)
         if not _is_right(name, kind):
-            self.graph.refuse(f"np.{name} of single numbers whose result is not float64 (multiply by 1.0 first)")
+            self.graph.refuse(
+                f"np.{name} of single numbers whose result is not float64 (multiply by 1.0 first)"
+            )
         return apply(name, *pair)
 
     return method
