@@ -342,6 +342,28 @@ def cast(s, u):
     return beside(s, (s[:, 0] > 0).astype(int) * bump(s[:, 0]))
 
 
+def floored(s, u):
+    k = np.array([math.floor(x) for x in s[:, 0]])
+    k[:] = 1.6 * bump(s[:, 0])
+    return beside(s, k)
+
+
+def signs(s, u):
+    return np.array([[x + (abs(x > 0) + abs(v > 0)), v] for x, v in s])
+
+
+def flat(s, u):
+    k = s > 5
+    k.flat = 0.3
+    return s + k
+
+
+def diagonal(s, u):
+    k = s > 5
+    np.fill_diagonal(k, 0.3)
+    return s + k
+
+
 def objects_viewed(s, u):
     return beside(s, s.view(np.ndarray).sum(axis=1))
 
@@ -360,8 +382,10 @@ def is_nan(s, u):
 
 @pytest.mark.parametrize(
     "function",
-    [integers, masks, mask_assigned, half, single, weak, counted, counted_einsum, cast, objects_viewed]
-    + [buffer, nan_ignored, is_nan],
+    [
+        *(integers, masks, mask_assigned, half, single, weak, counted, counted_einsum, cast, floored, signs),
+        *(objects_viewed, buffer, nan_ignored, is_nan, flat, diagonal),
+    ],
     ids=lambda f: f.__name__,
 )
 def test_types_that_are_not_float64_are_refused(function):
@@ -394,7 +418,7 @@ def astype_itself(s, u):
     z = np.zeros_like(s)
     y = z.astype(float, order="C", copy=False)
     y[:, 0] += 100 * bump(s[:, 0])
-    w = z.astype(float, order="F", copy=False)
+    w = z.astype(float, copy=True)
     w[:, 1] += 7.0
     return s + z
 
@@ -413,7 +437,12 @@ def conditions(s, u):
     out = np.zeros_like(s)
     out[:, 0] = s[:, 0] > 0
     out[:, 1] = np.concatenate([(s[:, :1] > 0), s[:, 1:]], axis=1).max(axis=1)
-    return out + (s > 0.1) * 2.0 + np.where((s > 0) & (s < 0.5), s, 1.0) + (s > 0).mean(axis=1)[:, None]
+    return (
+        out
+        + (s > 0.1) * 2.0
+        + np.where(np.where(s > 0, s < 0.5, False), s, 1.0)
+        + (s > 0).mean(axis=1)[:, None]
+    )
 
 
 def value_of(program, row):

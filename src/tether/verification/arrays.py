@@ -152,6 +152,19 @@ class TermArray(np.ndarray):
 
     __str__ = __repr__
 
+    @property
+    def flat(self) -> Any:
+        """NumPy's own code and ours only: what is assigned through it is not seen."""
+        if called_by_user():
+            self.graph.refuse("`.flat` (write `.ravel()` or `.reshape(-1)`)")
+        return super().flat
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        if called_by_user():
+            self.graph.refuse("an assignment to `.flat`")
+        _FLAT(self, value)
+
     def view(self, *args: Any, **options: Any) -> Any:
         """NumPy's own code and ours only."""
         if called_by_user():
@@ -163,6 +176,7 @@ class TermArray(np.ndarray):
         self[...] = value
 
 
+_FLAT = np.ndarray.flat.__set__  # type: ignore[attr-defined]
 _DTYPE = np.ndarray.dtype.__get__  # type: ignore[attr-defined]
 
 
@@ -216,7 +230,12 @@ def conforming(
 ) -> Any:
     """What `make` makes, of the type and layout NumPy's function has for M's own arrays; else refused."""
     before = [(_dummy(args, scalar), _dummy(kwargs, scalar)) for scalar in (True, False)]
+    held = [(part, part.size and is_condition(part)) for part in args if isinstance(part, TermArray)]
     result = make()
+    if result is None:  # something was written to
+        for part, condition in held:
+            if part.size and (not is_condition(part) if condition else numbers(part) is not part):
+                graph.refuse("numbers put into an array of truth values, or the other way round")
     name = getattr(function, "__name__", "function")
     for dummies, options in before:
         try:
@@ -373,6 +392,8 @@ def install_methods() -> None:
         "nonzero",
         "choose",
         "compress",
+        "put",
+        "resize",
     ]:
         setattr(TermArray, name, _refused_method(name))
     for name in ["tobytes", "tofile", "dump", "dumps", "byteswap", "setfield", "getfield", "view"]:
@@ -542,7 +563,8 @@ def elementwise(graph: Graph, ufunc: np.ufunc, *inputs: Any) -> Any:
 
 def select_arrays(graph: Graph, condition: Any, one: Any, two: Any) -> Any:
     """``np.where`` of three arguments."""
-    parts = (plain(graph, condition), plain(graph, checked(graph, one)), plain(graph, checked(graph, two)))
+    one, two = (part if is_condition(part) else checked(graph, part) for part in (one, two))
+    parts = (plain(graph, condition), plain(graph, one), plain(graph, two))
     arrays = np.broadcast_arrays(*parts)
     result = EMPTY(arrays[0].shape, dtype=object)
     for place in np.ndindex(result.shape):

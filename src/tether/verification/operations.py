@@ -276,7 +276,16 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def _unary(name: str) -> Callable[[Term], Any]:
-    return lambda self: apply(name, self)
+    def method(self: Term) -> Any:
+        if self.boolean and name in ("negative", "positive", "absolute"):
+            self.graph.refuse(f"np.{name} of a single truth value (multiply by 1.0 first)")
+        return apply(name, self)
+
+    return method
+
+
+def _whole(self: Term) -> Any:
+    self.graph.refuse("math.floor, math.ceil or math.trunc, which make integers (write np.floor)")
 
 
 def _inverted(self: Term) -> Any:
@@ -304,8 +313,8 @@ def _install() -> None:
         "abs": "absolute",
     }.items():
         setattr(Term, f"__{symbol}__", _unary(name))
-    for symbol, name in {"floor": "floor", "ceil": "ceil", "trunc": "trunc"}.items():
-        setattr(Term, f"__{symbol}__", _unary(name))
+    for symbol in ("floor", "ceil", "trunc"):
+        setattr(Term, f"__{symbol}__", _whole)
     for name in (*ELEMENTARY, *STEPS, "radians", "degrees", "square", "absolute", "logical_not"):
         setattr(Term, name, _unary(name))
     for name in ("arctan2", "hypot", "fmod", "logaddexp", "logical_and", "logical_or", "copysign"):

@@ -44,8 +44,8 @@ _MATH = {
     "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh",
     "acosh": "arccosh",
     "atanh": "arctanh", "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log1p": "log1p", "log2": "log2",
-    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil",
-    "trunc": "trunc", "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
+    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", 
+    "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
     "degrees": "rad2deg",
 }  # fmt: skip
 
