@@ -423,6 +423,13 @@ def astype_itself(s, u):
     return s + z
 
 
+def conjugated(s, u):
+    z = np.zeros_like(s)
+    z.conj()[:, 0] += 100 * bump(s[:, 0])
+    np.conj(z)[:, 1] += 7.0
+    return s + z
+
+
 def iterated(s, u):
     def many(value):
         try:
@@ -467,7 +474,7 @@ def value_of(program, row):
 
 @pytest.mark.parametrize(
     "function",
-    [layout_of_max, layout_of_einsum, layout_of_zeros, astype_itself, iterated, conditions],
+    [layout_of_max, layout_of_einsum, layout_of_zeros, astype_itself, conjugated, iterated, conditions],
     ids=lambda f: f.__name__,
 )
 def test_a_trace_computes_what_numpy_does(function):

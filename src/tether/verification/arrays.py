@@ -132,13 +132,13 @@ class TermArray(np.ndarray):
 
     def astype(self, dtype: Any, order: Any = "K", *rest: Any, copy: bool = True, **more: Any) -> Any:
         """Itself exactly where NumPy returns it, else a copy; float64 is all there is."""
-        if rest or more or (called_by_user() and dtype is not None and np.dtype(dtype) == object):
+        if rest or more or (called_by_user() and dtype is not None and np.dtype(dtype).kind == "O"):
             self.graph.refuse("a conversion with options, or to objects")
         condition = bool(self.size) and is_condition(self)
         if is_float64(dtype):
             made = super().astype(object, order=order, copy=copy or condition)
             return numbers(made) if condition else made
-        if np.dtype(dtype) == bool:
+        if np.dtype(dtype).kind == "b":
             if condition:
                 return super().astype(object, order=order, copy=copy)
             if order not in ("K", "A"):
@@ -146,6 +146,14 @@ class TermArray(np.ndarray):
             asked = elementwise(self.graph, np.not_equal, self, 0.0)
             return _laid_out(asked, self) if isinstance(asked, TermArray) else asked
         self.graph.refuse(f"a conversion to {np.dtype(dtype)}")
+
+    def conjugate(self, *out: Any, **options: Any) -> Any:
+        """Itself, as of real numbers; NumPy copies objects."""
+        if out or options:
+            self.graph.refuse("`.conjugate` with `out=`")
+        return self
+
+    conj = conjugate
 
     def __repr__(self) -> str:
         self.graph.refuse("an array written as text")
@@ -189,7 +197,9 @@ def is_condition(value: Any) -> bool:
     if type(value) is Term:
         return value.boolean
     array = ASARRAY(value)
-    return array.dtype == bool or (array.dtype == object and all(map(_is_truth, array.view(np.ndarray).flat)))
+    return array.dtype.kind == "b" or (
+        array.dtype == object and all(map(_is_truth, array.view(np.ndarray).flat))
+    )
 
 
 def numbers(array: np.ndarray) -> np.ndarray:
@@ -256,7 +266,7 @@ def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool,
         same = isinstance(result, np.ndarray) and isinstance(template, np.ndarray) and not moves
         return _laid_out(result, template) if same and result.shape == template.shape else result
     kind = ASARRAY(template).dtype
-    if kind == bool:
+    if kind.kind == "b":
         if result.size and not is_condition(result):
             graph.refuse(f"np.{name}, which makes an array of truth values of numbers")
     elif kind != np.float64:
@@ -604,9 +614,9 @@ def make_array(graph: Graph, value: Any) -> Any:
             joined = np.stack([plain(graph, part) for part in value])
             for scalar in (True, False):
                 kind = np.array(_dummy(value, scalar)).dtype
-                if kind not in (bool, np.float64) or (kind == bool and not is_condition(joined)):
+                if kind.char not in "?d" or (kind.char == "?" and not is_condition(joined)):
                     graph.refuse(f"an array of numbers of type {kind} (multiply by 1.0 first)")
-            return wrapped(graph, joined if kind == bool else numbers(joined))
+            return wrapped(graph, joined if kind.char == "?" else numbers(joined))
         if not value:
             return ASARRAY(value)
     if type(value) is Term:

@@ -44,7 +44,7 @@ _MATH = {
     "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh",
     "acosh": "arccosh",
     "atanh": "arctanh", "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log1p": "log1p", "log2": "log2",
-    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", 
+    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs",
     "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
     "degrees": "rad2deg",
 }  # fmt: skip
@@ -54,6 +54,21 @@ _UNKNOWN = ("frombuffer", "fromiter", "require", "asarray_chkfinite")
 """What takes an array apart without asking it."""
 
 
+def _order(graph: Graph, order: Any = "C", device: Any = None, like: Any = None) -> Any:
+    if device is not None or like is not None:
+        graph.refuse("an array made with `device` or `like`")
+    return order
+
+
+def _refusing(graph: Graph, original: Any) -> Callable[..., Any]:
+    def make(*args: Any, **options: Any) -> Any:
+        if has_terms(args) or has_terms(tuple(options.values())):
+            graph.refuse(f"np.{original.__name__}, which has no rule here")
+        return original(*args, **options)
+
+    return make
+
+
 def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
     """Replacements of NumPy's functions that make arrays, by name."""
 
@@ -61,7 +76,7 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
         def make(shape: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
             if not is_float64(dtype):
                 return original(shape, dtype, *args, **options)
-            result = np.ndarray(shape, dtype=object, order=_order(*args, **options))
+            result = np.ndarray(shape, dtype=object, order=_order(graph, *args, **options))
             result[...] = entry()
             return wrapped(graph, result)
 
@@ -72,22 +87,9 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
             return _FULL(shape, fill_value, dtype, *args, **options)
         if dtype is None and has_terms(fill_value) and is_condition(fill_value):
             graph.refuse("np.full of truth values")
-        result = np.ndarray(shape, dtype=object, order=_order(*args, **options))
+        result = np.ndarray(shape, dtype=object, order=_order(graph, *args, **options))
         result[...] = numbers(plain(graph, checked(graph, fill_value)))
         return wrapped(graph, result)
-
-    def _order(order: Any = "C", device: Any = None, like: Any = None) -> Any:
-        if device is not None or like is not None:
-            graph.refuse("an array made with `device` or `like`")
-        return order
-
-    def refusing(original: Any) -> Callable[..., Any]:
-        def make(*args: Any, **options: Any) -> Any:
-            if has_terms(args) or has_terms(tuple(options.values())):
-                graph.refuse(f"np.{original.__name__}, which has no rule here")
-            return original(*args, **options)
-
-        return make
 
     def eye(*args: Any, **options: Any) -> Any:
         made = _EYE(*args, **options)
@@ -103,7 +105,7 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
         "full": full,
         "eye": eye,
         "identity": identity,
-    } | {name: refusing(getattr(np, name)) for name in _UNKNOWN}
+    } | {name: _refusing(graph, getattr(np, name)) for name in _UNKNOWN}
 
 
 def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
