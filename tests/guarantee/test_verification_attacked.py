@@ -442,7 +442,10 @@ def iterated(s, u):
 
 def conditions(s, u):
     out = np.zeros_like(s)
-    out[:, 0] = s[:, 0] > 0
+    for k, (x, v) in enumerate(s):
+        out[k] = [x > 0, v > 0]
+    out[:, 0] += 0.5 + (out[:, 0] + out[:, 0])
+    out[:, 0] += s[:, 0] > 0
     out[:, 1] = np.concatenate([(s[:, :1] > 0), s[:, 1:]], axis=1).max(axis=1)
     return (
         out

@@ -109,11 +109,11 @@ class TermArray(np.ndarray):
                 self.graph.refuse("an assignment by a mask of other shape")
             super().__setitem__(..., self._fitting(ASARRAY(masked)))
             return
-        value = self._fitting(checked(self.graph, value))
+        value = checked(self.graph, value)
         if type(value) is not Term and not isinstance(value, TermArray):
             value = objects(value)
             value = value if value.ndim else value[()]
-        super().__setitem__(index, value)
+        super().__setitem__(index, self._fitting(value))
 
     def _fitting(self, value: Any) -> Any:
         """What is assigned, as an array of this type holds it."""
@@ -123,7 +123,7 @@ class TermArray(np.ndarray):
             return value
         if type(value) is Term:
             return number(value)
-        return numbers(value) if isinstance(value, np.ndarray) and _DTYPE(value) == object else value
+        return numbers(value) if isinstance(value, np.ndarray) and _DTYPE(value).kind == "O" else value
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TermArray):
@@ -254,14 +254,14 @@ def conforming(
         except Exception as error:
             graph.refuse(f"np.{name}, which NumPy refuses ({type(error).__name__}: {error})")
         if options.get("out") is None:
-            result = _conformed(graph, name, template, result, moves, (args, kwargs))
+            result = _conformed(graph, name, template, result, moves)
     return result
 
 
-def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool, given: Any) -> Any:
+def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool) -> Any:
     if isinstance(template, tuple | list) and isinstance(result, tuple | list):
         pairs = zip(template, result, strict=True)
-        return type(result)([_conformed(graph, name, one, two, moves, given) for one, two in pairs])
+        return type(result)([_conformed(graph, name, one, two, moves) for one, two in pairs])
     if not isinstance(result, TermArray) and type(result) is not Term:
         same = isinstance(result, np.ndarray) and isinstance(template, np.ndarray) and not moves
         return _laid_out(result, template) if same and result.shape == template.shape else result
