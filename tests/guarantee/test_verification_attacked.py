@@ -285,3 +285,224 @@ def test_names_are_put_back():
     with pytest.raises(UnboundedError):
         trace(lambda s, u: 1 // 0, 1, 0, 1)
     assert (np.zeros, np.array, math.sin) == before
+
+
+# --- types and layouts: the trace is refused, or is what NumPy computes
+
+
+def bump(x):
+    return np.maximum(0.0, 1.0 - abs(x - 0.3125) * 8.0)
+
+
+def beside(s, y):
+    return np.column_stack([s[:, 0] + y, s[:, 1]])
+
+
+def integers(s, u):
+    k = np.where(s[:, 0] > 5, 1, 0)
+    k[:] = 1.6 * bump(s[:, 0])
+    return beside(s, k)
+
+
+def masks(s, u):
+    k = np.zeros_like(s[:, 0] > 5)
+    k[:] = 0.3 * bump(s[:, 0])
+    return beside(s, k)
+
+
+def mask_assigned(s, u):
+    k = s[:, 0] > 5
+    k[:] = 0.3 * bump(s[:, 0])
+    return beside(s, k)
+
+
+def half(s, u):
+    return beside(s, np.exp(s[:, 0] > -5) * bump(s[:, 0]))
+
+
+def single(s, u):
+    k = np.zeros(len(s))
+    k[:] = np.where(s[:, 0] > 5, np.float32(0.1), np.float32(0.2)) * 0.3
+    return beside(s, k * bump(s[:, 0]))
+
+
+def weak(s, u):
+    return beside(s, np.array([np.float32(1) * math.sin(x) for x in s[:, 0]]))
+
+
+def counted(s, u):
+    return beside(s, (s > -5).sum(axis=1) // 2 * bump(s[:, 0]))
+
+
+def counted_einsum(s, u):
+    return beside(s, np.einsum("ij->i", s > -5) * bump(s[:, 0]))
+
+
+def cast(s, u):
+    return beside(s, (s[:, 0] > 0).astype(int) * bump(s[:, 0]))
+
+
+def floored(s, u):
+    k = np.array([math.floor(x) for x in s[:, 0]])
+    k[:] = 1.6 * bump(s[:, 0])
+    return beside(s, k)
+
+
+def signs(s, u):
+    return np.array([[x + (abs(x > 0) + abs(v > 0)), v] for x, v in s])
+
+
+def flat(s, u):
+    k = s > 5
+    k.flat = 0.3
+    return s + k
+
+
+def diagonal(s, u):
+    k = s > 5
+    np.fill_diagonal(k, 0.3)
+    return s + k
+
+
+def objects_viewed(s, u):
+    return beside(s, s.view(np.ndarray).sum(axis=1))
+
+
+def buffer(s, u):
+    return beside(s, np.where(np.frombuffer(bump(s[:, 0]).copy()) > 0.5, 100.0, 0.0))
+
+
+def nan_ignored(s, u):
+    return np.fmax(s, 0.0)
+
+
+def is_nan(s, u):
+    return np.where(s != s, 0.0, s)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(integers, masks, mask_assigned, half, single, weak, counted, counted_einsum, cast, floored, signs),
+        *(objects_viewed, buffer, nan_ignored, is_nan, flat, diagonal),
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_types_that_are_not_float64_are_refused(function):
+    with pytest.raises(UnboundedError):
+        trace(function, 2, 0, 2)
+
+
+def layout_of_max(s, u):
+    z = np.asfortranarray(np.stack([s * 0, s * 0], axis=2)).max(axis=2)
+    q = z.T.reshape(-1)
+    q[: len(s)] += 100 * bump(s[:, 0])
+    return s + z
+
+
+def layout_of_einsum(s, u):
+    z = np.einsum("ij,jk->ki", s, np.zeros((2, 2)), optimize=True)
+    q = z.reshape(-1)
+    q[: len(s)] += 100 * bump(s[:, 0])
+    return s + z.T
+
+
+def layout_of_zeros(s, u):
+    z = np.zeros(s.shape, order="F")
+    q = z.T.reshape(-1)
+    q[: len(s)] += 100 * bump(s[:, 0])
+    return s + z + np.array(z, order="C").reshape(-1, 2) + np.array(z).T.reshape(2, -1).T
+
+
+def astype_itself(s, u):
+    z = np.zeros_like(s)
+    y = z.astype(float, order="C", copy=False)
+    y[:, 0] += 100 * bump(s[:, 0])
+    w = z.astype(float, copy=True)
+    w[:, 1] += 7.0
+    return s + z
+
+
+def conjugated(s, u):
+    z = np.zeros_like(s)
+    z.conj()[:, 0] += 100 * bump(s[:, 0])
+    np.conj(z)[:, 1] += 7.0
+    return s + z
+
+
+def iterated(s, u):
+    def many(value):
+        try:
+            return list(value)
+        except TypeError:
+            return [value]
+
+    return np.array([[x + 100 * sum(many(bump(x))), v] for x, v in s])
+
+
+def conditions(s, u):
+    out = np.zeros_like(s)
+    for k, (x, v) in enumerate(s):
+        out[k] = [x > 0, v > 0]
+    out[:, 0] += 0.5 + (out[:, 0] + out[:, 0])
+    out[:, 0] += s[:, 0] > 0
+    out[:, 1] = np.concatenate([(s[:, :1] > 0), s[:, 1:]], axis=1).max(axis=1)
+    return (
+        out
+        + (s > 0.1) * 2.0
+        + np.where(np.where(s > 0, s < 0.5, False), s, 1.0)
+        + (s > 0).mean(axis=1)[:, None]
+    )
+
+
+def value_of(program, row):
+    """The program worked out in float64."""
+    known = {
+        "sum": lambda *v: sum(v), "select": lambda c, a, b: a if c else b,
+        "and": lambda a, b: bool(a and b), "or": lambda a, b: bool(a or b), "not": lambda a: not a,
+    }  # fmt: skip
+    values = []
+    for node in program.nodes:
+        if node.operation == "input":
+            values.append(row[node.data])
+        elif node.operation == "constant":
+            values.append(float.fromhex(node.data))
+        elif node.operation == "truth":
+            values.append(node.data)
+        else:
+            rule = known.get(node.operation) or getattr(np, node.operation)
+            values.append(rule(*(values[k] for k in node.arguments)))
+    return [values[k] for k in program.outputs]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [layout_of_max, layout_of_einsum, layout_of_zeros, astype_itself, conjugated, iterated, conditions],
+    ids=lambda f: f.__name__,
+)
+def test_a_trace_computes_what_numpy_does(function):
+    points = np.array([[0.3125, 0.5], [0.25, -0.75]])
+    try:
+        program = trace(function, 2, 0, 2)
+    except UnboundedError:
+        pytest.skip("refused")
+    for count in (1, 2):
+        expected = function(points[:count].copy(), np.empty((count, 0)))
+        np.testing.assert_allclose([value_of(program, row) for row in points[:count]], expected, rtol=1e-12)
+
+
+def test_numpy_itself_is_left_alone():
+    """Compiled code, as that of `numpy.random`, looks names up in the module."""
+    import numpy
+
+    seen = []
+
+    def function(s, u):
+        seen.append((numpy.zeros, numpy.array, np.zeros))
+        noise = np.random.default_rng(0).multivariate_normal(np.array([0.0]), [[1.0]], 3)
+        return s + float(noise.sum()) * np.zeros(2)
+
+    before = numpy.zeros, numpy.array
+    with contextlib.suppress(UnboundedError):
+        trace(function, 2, 0, 2)
+    assert all(found[:2] == before and found[2] is not before[0] for found in seen) and seen

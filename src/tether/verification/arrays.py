@@ -7,6 +7,7 @@ objects. What computes is known by name, or refused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,10 +94,12 @@ class TermArray(np.ndarray):
         graph = self.graph
         rule = FUNCTIONS.get(func)
         if rule is not None:
-            return rule(graph, *args, **kwargs)
+            return conforming(graph, func, args, kwargs, lambda: rule(graph, *args, **kwargs))
         if func in STRUCTURE:
-            args, kwargs = _boxed(graph, args), _boxed(graph, kwargs)
-            return wrapped(graph, super().__array_function__(func, types, args, kwargs))
+            boxed = _boxed(graph, args), _boxed(graph, kwargs)
+            parent = super().__array_function__
+            moved = lambda: wrapped(graph, parent(func, types, *boxed))  # noqa: E731
+            return conforming(graph, func, args, kwargs, moved, moves=True)
         return handle_rest(graph, func, args, kwargs)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -104,37 +107,84 @@ class TermArray(np.ndarray):
             masked = select_arrays(self.graph, index, value, self)
             if np.shape(masked) != self.shape:
                 self.graph.refuse("an assignment by a mask of other shape")
-            super().__setitem__(..., ASARRAY(masked))
+            super().__setitem__(..., self._fitting(ASARRAY(masked)))
             return
         value = checked(self.graph, value)
         if type(value) is not Term and not isinstance(value, TermArray):
             value = objects(value)
             value = value if value.ndim else value[()]
-        super().__setitem__(index, value)
+        super().__setitem__(index, self._fitting(value))
+
+    def _fitting(self, value: Any) -> Any:
+        """What is assigned, as an array of this type holds it."""
+        if self.size and is_condition(self):
+            if not is_condition(value):
+                self.graph.refuse("numbers put into an array of truth values")
+            return value
+        if type(value) is Term:
+            return number(value)
+        return numbers(value) if isinstance(value, np.ndarray) and _DTYPE(value).kind == "O" else value
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TermArray):
             index = index_of(self.graph, index)
         return super().__getitem__(index)
 
-    def astype(self, dtype: Any, *_: Any, copy: bool = True, **__: Any) -> Any:
-        """Itself or a copy; float64 is all there is."""
+    def astype(self, dtype: Any, order: Any = "K", *rest: Any, copy: bool = True, **more: Any) -> Any:
+        """Itself exactly where NumPy returns it, else a copy; float64 is all there is."""
+        if rest or more or (called_by_user() and dtype is not None and np.dtype(dtype).kind == "O"):
+            self.graph.refuse("a conversion with options, or to objects")
+        condition = bool(self.size) and is_condition(self)
         if is_float64(dtype):
-            return self.copy() if copy else self
-        if np.dtype(dtype) == bool:
-            return elementwise(self.graph, np.not_equal, self, 0.0)
+            made = super().astype(object, order=order, copy=copy or condition)
+            return numbers(made) if condition else made
+        if np.dtype(dtype).kind == "b":
+            if condition:
+                return super().astype(object, order=order, copy=copy)
+            if order not in ("K", "A"):
+                self.graph.refuse("a conversion to bool in an order of its own")
+            asked = elementwise(self.graph, np.not_equal, self, 0.0)
+            return _laid_out(asked, self) if isinstance(asked, TermArray) else asked
         self.graph.refuse(f"a conversion to {np.dtype(dtype)}")
+
+    def conjugate(self, *out: Any, **options: Any) -> Any:
+        """Itself, as of real numbers; NumPy copies objects."""
+        if out or options:
+            self.graph.refuse("`.conjugate` with `out=`")
+        return self
+
+    conj = conjugate
 
     def __repr__(self) -> str:
         self.graph.refuse("an array written as text")
 
     __str__ = __repr__
 
+    @property
+    def flat(self) -> Any:
+        """NumPy's own code and ours only: what is assigned through it is not seen."""
+        if called_by_user():
+            self.graph.refuse("`.flat` (write `.ravel()` or `.reshape(-1)`)")
+        return super().flat
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        if called_by_user():
+            self.graph.refuse("an assignment to `.flat`")
+        _FLAT(self, value)
+
+    def view(self, *args: Any, **options: Any) -> Any:
+        """NumPy's own code and ours only."""
+        if called_by_user():
+            self.graph.refuse("`.view`, which has no rule here")
+        return super().view(*args, **options)
+
     def fill(self, value: Any) -> None:
         """As NumPy's."""
         self[...] = value
 
 
+_FLAT = np.ndarray.flat.__set__  # type: ignore[attr-defined]
 _DTYPE = np.ndarray.dtype.__get__  # type: ignore[attr-defined]
 
 
@@ -142,8 +192,122 @@ def _is_truth(entry: Any) -> bool:
     return entry.boolean if type(entry) is Term else isinstance(entry, bool | np.bool_)
 
 
+def is_condition(value: Any) -> bool:
+    """Whether all of it are truth values."""
+    if type(value) is Term:
+        return value.boolean
+    array = ASARRAY(value)
+    return array.dtype.kind == "b" or (
+        array.dtype == object and all(map(_is_truth, array.view(np.ndarray).flat))
+    )
+
+
+def numbers(array: np.ndarray) -> np.ndarray:
+    """An array with its truth values as 1 and 0: itself where it holds none."""
+    entries = array.view(np.ndarray)
+    if not any(map(_is_truth, entries.flat)):
+        return array
+    result = np.empty_like(entries)
+    for place in np.ndindex(result.shape):
+        entry = entries[place]
+        if _is_truth(entry):
+            entry = number(entry) if type(entry) is Term else np.float64(entry)
+        result[place] = entry
+    return result.view(type(array))
+
+
+def _dummy(value: Any, scalar: bool) -> Any:
+    """What M's own value is like: type, shape, layout. A scalar may be NumPy's or Python's."""
+    if type(value) is Term:
+        kind = (np.bool_ if scalar else bool) if value.boolean else (np.float64 if scalar else float)
+        return kind(1)
+    if isinstance(value, TermArray):
+        kind = np.dtype(bool if value.size and is_condition(value) else np.float64)
+        strides = [step // 8 * kind.itemsize for step in value.strides]
+        spans = [step * (n - 1) for step, n in zip(strides, value.shape, strict=True) if n]
+        low, high = sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
+        buffer = np.ones((high - low) // kind.itemsize + 1, dtype=kind)
+        return np.ndarray(value.shape, kind, buffer, -low, strides)
+    if type(value) in (tuple, list):
+        return type(value)(_dummy(part, scalar) for part in value)
+    if isinstance(value, dict):
+        return {key: _dummy(part, scalar) for key, part in value.items()}
+    return value.copy(order="K") if isinstance(value, np.ndarray) else value
+
+
+def conforming(
+    graph: Graph, function: Any, args: Any, kwargs: Any, make: Callable[[], Any], moves: bool = False
+) -> Any:
+    """What `make` makes, of the type and layout NumPy's function has for M's own arrays; else refused."""
+    before = [(_dummy(args, scalar), _dummy(kwargs, scalar)) for scalar in (True, False)]
+    held = [(part, part.size and is_condition(part)) for part in args if isinstance(part, TermArray)]
+    result = make()
+    if result is None:  # something was written to
+        for part, condition in held:
+            if part.size and (not is_condition(part) if condition else numbers(part) is not part):
+                graph.refuse("numbers put into an array of truth values, or the other way round")
+    name = getattr(function, "__name__", "function")
+    for dummies, options in before:
+        try:
+            with np.errstate(all="ignore"):
+                template = function(*dummies, **options)
+        except Exception as error:
+            graph.refuse(f"np.{name}, which NumPy refuses ({type(error).__name__}: {error})")
+        if options.get("out") is None:
+            result = _conformed(graph, name, template, result, moves)
+    return result
+
+
+def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool) -> Any:
+    if isinstance(template, tuple | list) and isinstance(result, tuple | list):
+        pairs = zip(template, result, strict=True)
+        return type(result)([_conformed(graph, name, one, two, moves) for one, two in pairs])
+    if not isinstance(result, TermArray) and type(result) is not Term:
+        same = isinstance(result, np.ndarray) and isinstance(template, np.ndarray) and not moves
+        return _laid_out(result, template) if same and result.shape == template.shape else result
+    kind = ASARRAY(template).dtype
+    if kind.kind == "b":
+        if result.size and not is_condition(result):
+            graph.refuse(f"np.{name}, which makes an array of truth values of numbers")
+    elif kind != np.float64:
+        graph.refuse(f"np.{name}, which makes numbers of type {kind} (multiply by 1.0 first)")
+    elif type(result) is Term:
+        result = number(result)
+    else:
+        result = numbers(result)
+    if np.shape(result) != np.shape(template):
+        graph.refuse(f"np.{name} of shape {np.shape(result)}, not {np.shape(template)}")
+    if moves or type(result) is Term:
+        return result
+    return _laid_out(result, template)
+
+
+def _laid_out(result: np.ndarray, template: np.ndarray) -> Any:
+    """With its entries in memory as those of another array."""
+    entries, size = result.view(np.ndarray), result.itemsize
+    like = template.view(np.ndarray) if isinstance(template, np.ndarray) else ASARRAY(template)
+    steps = zip(entries.shape, entries.strides, like.strides, strict=True)
+    if all(n == 1 or one * like.itemsize == two * size for n, one, two in steps) or not result.size:
+        return result
+    made = np.empty_like(like, dtype=entries.dtype)
+    made[...] = entries
+    return made.view(type(result))
+
+
 def handle_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """``__array_ufunc__`` of terms and their arrays."""
+    """``__array_ufunc__`` of terms and their arrays, of the type and layout that NumPy's result has."""
+    function = ufunc if method == "__call__" else getattr(ufunc, method)
+    given = dict(options)
+    return conforming(
+        _graph_among(inputs, options),
+        function,
+        inputs,
+        given,
+        lambda: _handle_ufunc(ufunc, method, inputs, options),
+    )
+
+
+def _handle_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     graph = _graph_among(inputs, options)
     out = options.pop("out", None)
     _check_options(graph, ufunc.__name__, options)
@@ -181,7 +345,7 @@ def _sealed(result: Any) -> Any:
 def _term_function(self: Term, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     rule = FUNCTIONS.get(func)
     if rule is not None:
-        return rule(self.graph, *args, **kwargs)
+        return conforming(self.graph, func, args, kwargs, lambda: rule(self.graph, *args, **kwargs))
     return func(*_boxed(self.graph, args), **_boxed(self.graph, kwargs))
 
 
@@ -202,7 +366,8 @@ setattr(Term, "__array_function__", _term_function)  # noqa: B010
 
 def _method(function: Any) -> Callable[..., Any]:
     def method(self: TermArray, *args: Any, **kwargs: Any) -> Any:
-        return FUNCTIONS[function](self.graph, self, *args, **kwargs)
+        rule = partial(FUNCTIONS[function], self.graph, self, *args, **kwargs)
+        return conforming(self.graph, function, (self, *args), kwargs, rule)
 
     return method
 
@@ -237,6 +402,8 @@ def install_methods() -> None:
         "nonzero",
         "choose",
         "compress",
+        "put",
+        "resize",
     ]:
         setattr(TermArray, name, _refused_method(name))
     for name in ["tobytes", "tofile", "dump", "dumps", "byteswap", "setfield", "getfield", "view"]:
@@ -325,7 +492,7 @@ def _scalar_maker(kind: Any) -> Callable[[np.ndarray], np.ndarray]:
     make = np.frompyfunc(kind, 1, 1)
 
     def made(array: np.ndarray) -> np.ndarray:
-        result = EMPTY(array.shape, dtype=object)
+        result = np.empty_like(array, dtype=object, subok=False)
         make(array, out=result) if array.ndim else result.__setitem__((), kind(array[()]))
         return result
 
@@ -350,7 +517,7 @@ def _stored(graph: Graph, result: Any, out: Any) -> Any:
         graph.refuse("an assignment into an array that was made elsewhere (make it inside M with np.zeros)")
     if np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
         graph.refuse("an `out=` of another shape")
-    target.view(np.ndarray)[...] = plain(graph, result)
+    target.view(np.ndarray)[...] = target._fitting(plain(graph, result))
     return target
 
 
@@ -406,7 +573,8 @@ def elementwise(graph: Graph, ufunc: np.ufunc, *inputs: Any) -> Any:
 
 def select_arrays(graph: Graph, condition: Any, one: Any, two: Any) -> Any:
     """``np.where`` of three arguments."""
-    parts = (plain(graph, condition), plain(graph, checked(graph, one)), plain(graph, checked(graph, two)))
+    one, two = (part if is_condition(part) else checked(graph, part) for part in (one, two))
+    parts = (plain(graph, condition), plain(graph, one), plain(graph, two))
     arrays = np.broadcast_arrays(*parts)
     result = EMPTY(arrays[0].shape, dtype=object)
     for place in np.ndindex(result.shape):
@@ -443,7 +611,12 @@ def make_array(graph: Graph, value: Any) -> Any:
     if isinstance(value, tuple | list):
         value = [make_array(graph, part) for part in value]
         if any(isinstance(part, TermArray) or type(part) is Term for part in value):
-            return wrapped(graph, np.stack([plain(graph, part) for part in value]))
+            joined = np.stack([plain(graph, part) for part in value])
+            for scalar in (True, False):
+                kind = np.array(_dummy(value, scalar)).dtype
+                if kind.char not in "?d" or (kind.char == "?" and not is_condition(joined)):
+                    graph.refuse(f"an array of numbers of type {kind} (multiply by 1.0 first)")
+            return wrapped(graph, joined if kind.char == "?" else numbers(joined))
         if not value:
             return ASARRAY(value)
     if type(value) is Term:

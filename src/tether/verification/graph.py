@@ -197,10 +197,16 @@ class Term:
     def __format__(self, _: str) -> str:
         self._refused("a number written as text")
 
-    # What a NumPy scalar has.
+    # What a NumPy scalar has, and has not: `iter` and `in` raise TypeError.
+    __iter__ = None
+    __contains__ = None
     shape: tuple[()] = ()
     ndim, size = 0, 1
-    dtype = np.dtype(np.float64)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What M's own scalar has."""
+        return np.dtype(bool if self.boolean else np.float64)
 
     @property
     def T(self) -> Term:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ ELEMENTARY = (
 STEPS = ("sign", "floor", "ceil", "trunc", "rint")
 _EXACT = frozenset(
     {"add", "subtract", "multiply", "divide", "negative", "positive", "conjugate", "absolute", "fabs", "sqrt"}
-    | {"minimum", "maximum", "fmin", "fmax", "square", "reciprocal", "copysign"}
+    | {"minimum", "maximum", "square", "reciprocal", "copysign"}
     | {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
     | {"logical_and", "logical_or", "logical_xor", "logical_not"}
     | {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", *STEPS}
@@ -154,8 +156,14 @@ def _heaviside(graph: Graph, one: Term, middle: Term) -> Term:
     return select(_node("less")(graph, one, zero), zero, rest, graph)
 
 
+def _equal(graph: Graph, one: Term, two: Term) -> Term:
+    if one.number == two.number:
+        graph.refuse("a number compared with itself, which asks whether it is NaN")
+    return _node("equal")(graph, one, two)
+
+
 def _not_equal(graph: Graph, one: Term, two: Term) -> Term:
-    return _not(graph, _node("equal")(graph, one, two))
+    return _not(graph, _equal(graph, one, two))
 
 
 SCALAR: dict[str, Callable[..., Any]] = {
@@ -175,9 +183,7 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "fmod": _turns("trunc"),
     "floor_divide": _floor_divide,
     "minimum": _node("minimum"),
-    "fmin": _node("minimum"),
     "maximum": _node("maximum"),
-    "fmax": _node("maximum"),
     "clip": _clip,
     "absolute": _node("absolute"),
     "abs": _node("absolute"),
@@ -195,7 +201,7 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "less_equal": _node("less_equal"),
     "greater": _swapped("less"),
     "greater_equal": _swapped("less_equal"),
-    "equal": _node("equal"),
+    "equal": _equal,
     "not_equal": _not_equal,
     "logical_and": _logic("and"),
     "logical_or": _logic("or"),
@@ -234,13 +240,52 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
             self.graph.refuse("a sum of single truth values")
         if type(other) is not Term and not isinstance(other, int | float | np.number | np.bool_):
             return NotImplemented
-        return apply(name, other, self) if reflected else apply(name, self, other)
+        pair = (other, self) if reflected else (self, other)
+        kind = tuple((part.boolean, None) if type(part) is Term else (None, type(part)) for part in pair)
+        if not _is_right(name, kind):
+            self.graph.refuse(
+                f"np.{name} of single numbers whose result is not float64 (multiply by 1.0 first)"
+            )
+        return apply(name, *pair)
 
     return method
 
 
+@cache
+def _is_right(name: str, kinds: tuple[tuple[bool | None, Any], ...]) -> bool:
+    """Whether an operator of NumPy's scalars, and of Python's, gives float64 or a truth value."""
+    for number_, truth_ in ((np.float64(1.0), np.bool_(True)), (1.0, True)):
+        values = [kind(1) if is_term is None else truth_ if is_term else number_ for is_term, kind in kinds]
+        with np.errstate(all="ignore"):
+            try:
+                result = _OPERATORS[name](*values) if name in _OPERATORS else getattr(np, name)(*values)
+            except TypeError:
+                return False
+        both = all(is_term or kind in (bool, np.bool_) for is_term, kind in kinds)
+        fine = isinstance(result, float | bool | np.bool_) or (name == "multiply" and both)
+        if not fine:
+            return False
+    return True
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "power": operator.pow, "remainder": operator.mod, "floor_divide": operator.floordiv,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+}  # fmt: skip
+
+
 def _unary(name: str) -> Callable[[Term], Any]:
-    return lambda self: apply(name, self)
+    def method(self: Term) -> Any:
+        if self.boolean and name in ("negative", "positive", "absolute"):
+            self.graph.refuse(f"np.{name} of a single truth value (multiply by 1.0 first)")
+        return apply(name, self)
+
+    return method
+
+
+def _whole(self: Term) -> Any:
+    self.graph.refuse("math.floor, math.ceil or math.trunc, which make integers (write np.floor)")
 
 
 def _inverted(self: Term) -> Any:
@@ -255,21 +300,21 @@ def _install() -> None:
         "mod": "remainder", "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or",
         "xor": "bitwise_xor",
     }  # fmt: skip
-    for operator, name in operators.items():
-        setattr(Term, f"__{operator}__", _binary(name))
-        setattr(Term, f"__r{operator}__", _binary(name, reflected=True))
+    for symbol, name in operators.items():
+        setattr(Term, f"__{symbol}__", _binary(name))
+        setattr(Term, f"__r{symbol}__", _binary(name, reflected=True))
     Term.__invert__ = _inverted  # type: ignore[attr-defined]
     comparisons = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
-    for operator, name in (comparisons | {"ne": "not_equal"}).items():
-        setattr(Term, f"__{operator}__", _binary(name))
-    for operator, name in {
+    for symbol, name in (comparisons | {"ne": "not_equal"}).items():
+        setattr(Term, f"__{symbol}__", _binary(name))
+    for symbol, name in {
         "neg": "negative",
         "pos": "positive",
         "abs": "absolute",
     }.items():
-        setattr(Term, f"__{operator}__", _unary(name))
-    for operator, name in {"floor": "floor", "ceil": "ceil", "trunc": "trunc"}.items():
-        setattr(Term, f"__{operator}__", _unary(name))
+        setattr(Term, f"__{symbol}__", _unary(name))
+    for symbol in ("floor", "ceil", "trunc"):
+        setattr(Term, f"__{symbol}__", _whole)
     for name in (*ELEMENTARY, *STEPS, "radians", "degrees", "square", "absolute", "logical_not"):
         setattr(Term, name, _unary(name))
     for name in ("arctan2", "hypot", "fmod", "logaddexp", "logical_and", "logical_or", "copysign"):

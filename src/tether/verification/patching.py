@@ -1,8 +1,9 @@
 """Names of NumPy and math that make arrays or take scalars, replaced while M is traced.
 
 ``np.zeros`` and its like would make plain float64 arrays, into which no term can be put; ``math.sin`` takes
-plain numbers only. They are exchanged in the modules themselves and in the globals of the user's
-functions, for the thread that traces, and put back whatever happens.
+plain numbers only. They are exchanged in the globals of the user's functions, where the names of the
+modules are bound to stand-ins, for the thread that traces, and put back whatever happens. The modules
+themselves are left alone: compiled code that looks a name up there must find NumPy's own.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from tether.verification.arrays import (
     STRUCTURE,
     TermArray,
     checked,
+    is_condition,
     is_float64,
     make_array,
+    numbers,
     objects,
     plain,
     wrapped,
@@ -41,10 +44,29 @@ _MATH = {
     "atan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh",
     "acosh": "arccosh",
     "atanh": "arctanh", "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log1p": "log1p", "log2": "log2",
-    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil",
-    "trunc": "trunc", "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
+    "log10": "log10", "sqrt": "sqrt", "cbrt": "cbrt", "fabs": "fabs",
+    "fmod": "fmod", "pow": "power", "copysign": "copysign", "radians": "deg2rad",
     "degrees": "rad2deg",
 }  # fmt: skip
+
+
+_UNKNOWN = ("frombuffer", "fromiter", "require", "asarray_chkfinite")
+"""What takes an array apart without asking it."""
+
+
+def _order(graph: Graph, order: Any = "C", device: Any = None, like: Any = None) -> Any:
+    if device is not None or like is not None:
+        graph.refuse("an array made with `device` or `like`")
+    return order
+
+
+def _refusing(graph: Graph, original: Any) -> Callable[..., Any]:
+    def make(*args: Any, **options: Any) -> Any:
+        if has_terms(args) or has_terms(tuple(options.values())):
+            graph.refuse(f"np.{original.__name__}, which has no rule here")
+        return original(*args, **options)
+
+    return make
 
 
 def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
@@ -54,7 +76,7 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
         def make(shape: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
             if not is_float64(dtype):
                 return original(shape, dtype, *args, **options)
-            result = np.ndarray(shape, dtype=object)
+            result = np.ndarray(shape, dtype=object, order=_order(graph, *args, **options))
             result[...] = entry()
             return wrapped(graph, result)
 
@@ -63,8 +85,10 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
     def full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
         if not is_float64(dtype) or (dtype is None and ASARRAY(fill_value).dtype.kind not in "fO"):
             return _FULL(shape, fill_value, dtype, *args, **options)
-        result = np.ndarray(shape, dtype=object)
-        result[...] = plain(graph, checked(graph, fill_value))
+        if dtype is None and has_terms(fill_value) and is_condition(fill_value):
+            graph.refuse("np.full of truth values")
+        result = np.ndarray(shape, dtype=object, order=_order(graph, *args, **options))
+        result[...] = numbers(plain(graph, checked(graph, fill_value)))
         return wrapped(graph, result)
 
     def eye(*args: Any, **options: Any) -> Any:
@@ -81,18 +105,21 @@ def _makers(graph: Graph) -> dict[str, Callable[..., Any]]:
         "full": full,
         "eye": eye,
         "identity": identity,
-    }
+    } | {name: _refusing(graph, getattr(np, name)) for name in _UNKNOWN}
 
 
 def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
     """Replacements of ``np.array`` and its relatives."""
 
-    def converter(original: Any, copies: bool) -> Callable[..., Any]:
+    def converter(original: Any, copies: bool, order_of: Any = None, least: int = 0) -> Callable[..., Any]:
         def convert(value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
-            copy = copies and bool(options.pop("copy", True))
-            depth, _ = options.pop("ndmin", 0), options.pop("order", None)
+            copy = options.pop("copy", copies)
+            copy = copies if copy is None else bool(copy)
+            depth, order = options.pop("ndmin", least), options.pop("order", order_of)
             _ = options.pop("subok", None)
             if args or options:
+                if has_terms(value):
+                    graph.refuse("a conversion of an array with options")
                 return original(value, dtype, *args, **options)
             if not is_float64(dtype):
                 if has_terms(value) and np.dtype(dtype).kind != "b":
@@ -101,18 +128,25 @@ def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
             if dtype is not None and not has_terms(value):
                 value = original(value, np.float64)
             made = make_array(graph, value)
-            made = made.copy() if copy and made is value else made
+            if isinstance(made, TermArray):
+                kind = bool if dtype is None and made.size and is_condition(made) else np.float64
+                made = made.astype(kind, order or "K", copy=copy and made is value)
+            else:
+                made = _ARRAY(made, copy=True if copy and made is value else None, order=order or "K")
             while np.ndim(made) < depth:
                 made = made[None]
             return made
 
         return convert
 
-    names = {"array": True, "asarray": False, "asanyarray": False, "ascontiguousarray": False}
-    return {name: converter(getattr(np, name), copies) for name, copies in names.items()}
+    names = {"array": True, "asarray": False, "asanyarray": False}
+    made = {name: converter(getattr(np, name), copies) for name, copies in names.items()}
+    made["ascontiguousarray"] = converter(np.ascontiguousarray, False, "C", 1)
+    made["asfortranarray"] = converter(np.asfortranarray, False, "F", 0)
+    return made
 
 
-_FULL, _EYE = np.full, np.eye
+_ARRAY, _FULL, _EYE = np.array, np.full, np.eye
 
 
 def has_terms(value: Any) -> bool:
@@ -240,13 +274,27 @@ def _places(graph: Graph, function: Any) -> list[tuple[dict[str, Any], str, Any,
         for name, new in names.items():
             old = getattr(module, name)
             replaced = new if isinstance(new, _Ufunc) else _for_this_thread(old, new)
-            places.append((vars(module), name, *by_original.setdefault(id(old), (old, replaced))))
+            by_original.setdefault(id(old), (old, replaced))
+        own = {name: by_original[id(getattr(module, name))][1] for name in names}
+        by_original[id(module)] = (module, _Module(module, own))
+    by_original[id(np)][1].__dict__["linalg"] = by_original[id(np.linalg)][1]
     for space in _namespaces(function):
         known = [(name, by_original[id(value)]) for name, value in space.items() if id(value) in by_original]
         places += [(space, name, *pair) for name, pair in known]
         if "type" not in space:
             places.append((space, "type", _NONE, _type_of))
     return places
+
+
+class _Module(ModuleType):
+    """A module as the user's functions see it: what is exchanged, else what is there."""
+
+    def __init__(self, module: ModuleType, exchanged: dict[str, Any]) -> None:
+        super().__init__(module.__name__)
+        self.__dict__.update(exchanged, _module=module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
 
 
 def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
