@@ -359,9 +359,10 @@ def test_the_ends_of_float64_are_sound(name, scale):
 
     try:
         box = enclose_range(model, np.minimum(lower, upper), np.maximum(lower, upper), states=arguments)
-    except EnclosureError as error:  # NumPy's own value overflows there, too
-        assert "overflows" in str(error) and scale >= 1e300
-        return
+    except EnclosureError:
+        if scale < 1e300:
+            raise
+        return  # NumPy's own value overflows there, too
     assert not np.isnan(box.lower).any() and not np.isnan(box.upper).any()
     for row, many in enumerate(sample(rng, np.minimum(lower, upper), np.maximum(lower, upper), 12)):
         for place in many.tolist():

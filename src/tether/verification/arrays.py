@@ -263,8 +263,9 @@ def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool)
         pairs = zip(template, result, strict=True)
         return type(result)([_conformed(graph, name, one, two, moves) for one, two in pairs])
     if not isinstance(result, TermArray) and type(result) is not Term:
-        same = isinstance(result, np.ndarray) and isinstance(template, np.ndarray) and not moves
-        return _laid_out(result, template) if same and result.shape == template.shape else result
+        arrays = isinstance(result, np.ndarray) and isinstance(template, np.ndarray)
+        same = arrays and not moves and np.shape(result) == np.shape(template)
+        return _laid_out(result, template) if same else result
     kind = ASARRAY(template).dtype
     if kind.kind == "b":
         if result.size and not is_condition(result):
@@ -274,7 +275,7 @@ def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool)
     elif type(result) is Term:
         result = number(result)
     else:
-        result = numbers(result)
+        result = numbers(result)  # type: ignore[arg-type]
     if np.shape(result) != np.shape(template):
         graph.refuse(f"np.{name} of shape {np.shape(result)}, not {np.shape(template)}")
     if moves or type(result) is Term:
@@ -282,7 +283,7 @@ def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool)
     return _laid_out(result, template)
 
 
-def _laid_out(result: np.ndarray, template: np.ndarray) -> Any:
+def _laid_out(result: Any, template: Any) -> Any:
     """With its entries in memory as those of another array."""
     entries, size = result.view(np.ndarray), result.itemsize
     like = template.view(np.ndarray) if isinstance(template, np.ndarray) else ASARRAY(template)
