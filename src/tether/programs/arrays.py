@@ -16,8 +16,6 @@ import numpy as np
 from tether.programs.refusal import refuse, refuse_unsupported
 from tether.programs.scalars import Node, as_constant, as_number, choose, is_condition
 
-_FLOATS = (None, float, np.float64, np.dtype(np.float64), "float64", "float", "d", "f8")
-
 
 class Traced(np.ndarray):
     """An array of objects: nodes, and plain numbers where entries are constant."""
