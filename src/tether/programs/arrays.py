@@ -293,5 +293,19 @@ def where(condition: Any, *branches: Any) -> Any:
     return np.frompyfunc(lambda c, a, b: choose(c, a, b, graph), 3, 1)(*parts)
 
 
-UNASSIGNED = float("nan")
-"""What np.empty holds until it is assigned; no output and no operation may use it."""
+class _Unassigned(float):
+    """What np.empty holds until it is assigned: whatever was there. Nothing may be made of it."""
+
+    def _refuse(self, *others: Any) -> Any:
+        del others
+        refuse("empty", "must be assigned before it is used", "Start from np.zeros")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
+    __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = __int__ = __trunc__ = _refuse
+    __floor__ = __ceil__ = is_integer = as_integer_ratio = hex = _refuse
+    __hash__ = float.__hash__
+
+
+UNASSIGNED = _Unassigned("nan")
