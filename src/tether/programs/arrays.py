@@ -38,7 +38,7 @@ class Traced(np.ndarray):
         if self.size and all(map(is_condition, self.flat)):
             if not all(map(is_condition, plain_objects(value).flat)):
                 refuse("assignment", "into an array of conditions must be of conditions", "Compare first")
-        elif _is_conditional(index) and np.size(value) == 1:
+        elif _is_conditional(index) and np.ndim(value) == 0:
             mask = np.reshape(index, (*np.shape(index), *(1,) * (self.ndim - np.ndim(index))))
             super().__setitem__(..., where(mask, value, self))
             return
@@ -92,7 +92,7 @@ def _of_objects(array: np.ndarray) -> bool:
 
 def _scalar(value: Any) -> Any:
     """An entry as NumPy would give it: its own float64 or bool where that is known."""
-    if isinstance(value, Node):
+    if isinstance(value, Node | _Unassigned):
         return value
     return np.bool_(value) if isinstance(value, bool | np.bool_) else np.float64(value)
 
