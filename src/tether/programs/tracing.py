@@ -1,8 +1,8 @@
 """`trace`: M, run once on symbols for its inputs, as a straight-line program.
 
-M is given one row of symbols: what it returns is the program. Where M branches on a condition, it is run again
-for the other answer, and the two results are joined by the condition: what comes out is defined where the
-condition is decided.
+M is given one row of symbols: what it returns is the program. Where M branches on a condition, it is run
+again for the other answer, and the two results are joined by the condition: what comes out is defined where
+the condition is decided.
 
 Then M is given batches of rows, of which each goes another of these ways, and must return of each row what it
 returned of that row alone: then M treats rows one by one, and the program is M.
@@ -126,8 +126,8 @@ class _Batch:
         answer = self._answer(condition.number)
         if answer is None:
             raise EnclosureError(
-                "`function` must treat rows independently; of several rows it asks what it does not ask of one "
-                f"({self.graph.lines[condition.number]}). Use np.where, which decides row by row."
+                "`function` must treat rows independently; of several rows it asks what it does not ask of "
+                f"one ({self.graph.lines[condition.number]}). Use np.where, which decides row by row."
             )
         return answer
 
@@ -259,8 +259,8 @@ class _Run:
                 )
             if [_renamed(self.graph, number, renamed[row]) for number in outputs] != way.outputs:
                 raise EnclosureError(
-                    f"`function` must treat all rows alike; row {row} of {len(ways)} is computed otherwise than "
-                    "a row alone. Use np.where, which decides row by row, and nothing that counts rows."
+                    f"`function` must treat all rows alike; row {row} of {len(ways)} is computed otherwise "
+                    "than a row alone. Use np.where, which decides row by row, and nothing that counts rows."
                 )
 
     def _names(self, row: int) -> dict[int, int]:
