@@ -5,6 +5,7 @@ What is wrong shows under a bump a millionth wide, which no comparison at points
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 
@@ -165,6 +166,33 @@ class Held:
         return closed_over(self.xp)(s, u)
 
 
+TABLE = {"asarray": np.asarray, "sum": np.sum}
+PAIR = (np.asarray, np.sum)
+CONVERT = functools.partial(np.asarray)
+
+
+class Attribute:
+    convert, total, xp = np.asarray, np.sum, np
+
+
+def made(convert, total):
+    """By functions that are got at in other ways."""
+    return lambda s, u: np.array(
+        [[r[0] + (total(convert()([*ordered(), r[0] * 0.0])) - 1.0) * bump(r[0]), r[1]] for r in s]
+    )
+
+
+def rows_of(convert, total):
+    """The same of an array that is one already."""
+
+    def model(s, u):
+        wide = np.zeros((len(s), 16))
+        wide[:, :15], wide[:, 15] = ordered(), s[:, 0] * 0.0
+        return out2(s[:, 0] + (total(convert(wide)) - 1.0) * bump(s[:, 0]), s)
+
+    return model
+
+
 def layout():
     return (np.broadcast_to(np.array([1.0, 2.0, 3.0]), (2, 3)) * 1.0).ravel(order="K")[1] - 1.0
 
@@ -244,6 +272,15 @@ RIGHT_OR_REFUSED = {
     "closed over": closed_over(np),
     "default argument": defaulted,
     "attribute": Held(),
+    "table": made(lambda: TABLE["asarray"], lambda t: TABLE["sum"](t)),
+    "pair": made(lambda: PAIR[0], lambda t: PAIR[1](t)),
+    "class": made(lambda: Attribute.convert, lambda t: Attribute.total(t)),
+    "module of a class": made(lambda: Attribute.xp.asarray, lambda t: Attribute.xp.sum(t)),
+    "method": rows_of(lambda w: CONVERT(w), lambda t: t.sum(axis=1)),
+    "function": rows_of(lambda w: CONVERT(w), lambda t: np.sum(t, axis=1)),
+    "product": rows_of(lambda w: CONVERT(w), lambda t: t @ np.ones(16)),
+    "product of two": rows_of(lambda w: CONVERT(w), lambda t: t @ CONVERT(np.ones(16))),
+    "product in place": rows_of(lambda w: CONVERT(w), lambda t: t.dot(CONVERT(np.ones(16)))),
     "layout": whole(layout),
     "layout of columns": whole(layout_of_columns),
     "0 * inf": zero_times_infinity,

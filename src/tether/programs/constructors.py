@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import math
+import operator
 import sys
 import threading
 import types
@@ -42,12 +43,14 @@ def tracing_constructors(function: Any) -> Iterator[None]:
         undo: list[Callable[[], Any]] = []
         try:
             _replace_import(undo)
-            names, cells, functions = _reachable(function)
+            names, cells, functions, classes = _reachable(function)
             for part in names:
                 _replace(part, undo)
             for cell in cells:
                 undo.append(partial(setattr, cell, "cell_contents", cell.cell_contents))
                 cell.cell_contents = _ours(cell.cell_contents)
+            for owner in classes:
+                _replace_attributes(owner, undo)
             for part in (part for part in functions if part.__defaults__):
                 undo.append(partial(setattr, part, "__defaults__", part.__defaults__))
                 part.__defaults__ = tuple(map(_ours, part.__defaults__))
@@ -61,10 +64,29 @@ def tracing_constructors(function: Any) -> Iterator[None]:
 def _replace(names: dict[str, Any], undo: list[Callable[[], Any]]) -> None:
     """Puts ours in the place of NumPy's and math's in the names of a module, and notes what was there."""
     for name, value in list(names.items()):
-        ours = _ours(value)
-        if ours is not value:
+        if type(value) in (dict, list):
+            _replace_inside(value, undo)
+        ours = tuple(map(_ours, value)) if type(value) is tuple else _ours(value)
+        if ours is not value and not (type(value) is tuple and all(map(operator.is_, ours, value))):
             undo.append(partial(names.__setitem__, name, value))
             names[name] = ours
+
+
+def _replace_inside(values: Any, undo: list[Callable[[], Any]]) -> None:
+    """The same for a dictionary, or a list, that M may look functions up in."""
+    for key, value in list(values.items() if type(values) is dict else enumerate(values)):
+        ours = _ours(value)
+        if ours is not value:
+            undo.append(partial(values.__setitem__, key, value))
+            values[key] = ours
+
+
+def _replace_attributes(owner: type, undo: list[Callable[[], Any]]) -> None:
+    for name, value in list(vars(owner).items()):
+        ours = _ours(value) if not isinstance(value, types.FunctionType | type) else value
+        if ours is not value:
+            undo.append(partial(setattr, owner, name, value))
+            setattr(owner, name, ours)
 
 
 def _replace_import(undo: list[Callable[[], Any]]) -> None:
@@ -147,6 +169,8 @@ class _Called:
 def call_for_user(function: Any, owner: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """What M gets of a function of NumPy's; NumPy asks a node what it is in M's name, not in ours."""
     given = (*arguments, *options.values())
+    if any(type(value) is np.ndarray and value.dtype == object for value in given):
+        refuse(function.__name__, "of an array of objects is not NumPy's own", "Make it with np.array")
     if threading.get_ident() != _tracing_thread or not any(map(_is_traced, given)):
         return function(*arguments, **options)
     follows = isinstance(function, np.ufunc) or isinstance(owner, np.ufunc) or function in _FOLLOWED
@@ -173,11 +197,12 @@ def _rows_of(value: Any) -> Any:
     return type(value)(map(_array_of, value)) if type(value) in (list, tuple) else value
 
 
-def _reachable(function: Any) -> tuple[list[dict[str, Any]], list[Any], list[Any]]:
-    """Names, cells and functions with defaults, of M and of all functions of the user's that it reaches."""
+def _reachable(function: Any) -> tuple[list[dict[str, Any]], list[Any], list[Any], list[Any]]:
+    """Names, cells, functions and classes, of M and of all of the user's that it reaches."""
     found: dict[int, dict[str, Any]] = {}
     cells: dict[int, Any] = {}
     functions: list[Any] = []
+    classes: list[Any] = []
     waiting: list[Any] = [function]
     seen: set[int] = set()
     while waiting and len(seen) < 10_000:
@@ -199,11 +224,12 @@ def _reachable(function: Any) -> tuple[list[dict[str, Any]], list[Any], list[Any
                 functions.append(item)
         elif isinstance(item, type) and _is_users(item.__module__):
             waiting += [part for part in vars(item).values() if isinstance(part, types.FunctionType)]
+            classes.append(item)
         elif (names := _attributes(item)) is not None:
             waiting.append(type(item))
             waiting += [value for value in names.values() if callable(value)]
             found[id(names)] = names
-    return list(found.values()), list(cells.values()), functions
+    return list(found.values()), list(cells.values()), functions, classes
 
 
 def _attributes(item: Any) -> dict[str, Any] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import math
 import sys
 from collections.abc import Callable
 from numbers import Number
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -168,6 +169,19 @@ def asked_by_us(frame: FrameType | None) -> bool:
     return str(frame.f_globals.get("__name__")).startswith("tether.programs")
 
 
+def _in_product(frame: FrameType) -> bool:
+    """Whether the operation at hand is `@`, which only NumPy does to entries of an array of objects."""
+    code = frame.f_code
+    if id(code) not in _products:
+        lines = dis.get_instructions(code)
+        found = {line.offset for line in lines if line.opname == "BINARY_OP" and line.argrepr in ("@", "@=")}
+        _products[id(code)] = code, found
+    return frame.f_lasti in _products[id(code)][1]
+
+
+_products: dict[int, tuple[CodeType, set[int]]] = {}
+
+
 def _without_axes(value: Any) -> Any:
     """A scalar for an array without axes: what is mutable must not stand for a number."""
     return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
@@ -178,6 +192,8 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
         if other and (isinstance(other[0], np.ndarray) or not isinstance(other[0], Node | Number)):
             return NotImplemented  # an array answers for itself
         operands = (*other, self) if reflected else (self, *other)
+        if _in_product(sys._getframe(1)):
+            refuse("@", "must be of arrays of floats; got an array of objects", "Make it with np.array")
         if ufunc in _OF_WHOLE and all(type(value) in (Whole, int) for value in operands):
             return _whole(ufunc, *operands)
         return apply(ufunc, *operands)
