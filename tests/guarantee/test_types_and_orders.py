@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,7 +173,9 @@ CONVERT = functools.partial(np.asarray)
 
 
 class Attribute:
-    convert, total, xp = np.asarray, np.sum, np
+    convert: Any = np.asarray
+    total: Any = np.sum
+    xp: Any = np
 
 
 def made(convert, total):
@@ -180,6 +183,18 @@ def made(convert, total):
     return lambda s, u: np.array(
         [[r[0] + (total(convert()([*ordered(), r[0] * 0.0])) - 1.0) * bump(r[0]), r[1]] for r in s]
     )
+
+
+def added_at():
+    a = np.ones(2) * 2.0
+    np.add.at(a, [0, 0], 2.0)
+    return a[0] - 2.0
+
+
+def sorted_in_passing():
+    a = np.array([3.0, 1.0, 2.0])
+    np.median(a, overwrite_input=True)
+    return a[0] - 3.0
 
 
 def rows_of(convert, total):
@@ -281,6 +296,8 @@ RIGHT_OR_REFUSED = {
     "product": rows_of(lambda w: CONVERT(w), lambda t: t @ np.ones(16)),
     "product of two": rows_of(lambda w: CONVERT(w), lambda t: t @ CONVERT(np.ones(16))),
     "product in place": rows_of(lambda w: CONVERT(w), lambda t: t.dot(CONVERT(np.ones(16)))),
+    "add.at": whole(added_at),
+    "median": whole(sorted_in_passing),
     "layout": whole(layout),
     "layout of columns": whole(layout_of_columns),
     "0 * inf": zero_times_infinity,

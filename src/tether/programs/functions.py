@@ -152,9 +152,12 @@ def _of_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any
         return kept
 
     name = function.__name__
-    given = [constant_arguments(value, name) for value in arguments]
+    given, before = ([constant_arguments(value, name) for value in arguments] for _ in range(2))
     result = function(*given, **{key: constant_arguments(value, name) for key, value in options.items()})
     parts = result if isinstance(result, tuple | list) else (result,)
+    pairs = zip(given, before, strict=True)
+    if any(isinstance(one, np.ndarray) and not np.array_equal(one, two) for one, two in pairs):
+        refuse(name, "writes to its argument, which cannot be followed", "Copy it first")
     if any(_share(part, value) for part in parts for value in given):
         refuse(
             function.__name__, "is a view of its argument, which cannot be followed", "Leave it out, or copy"

@@ -112,8 +112,10 @@ class Node:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """For this package only: NumPy adds up what it makes an array of objects of in another order."""
-        del dtype, copy
+        del copy
         if not asked_by_us(sys._getframe(1)):
+            if dtype == np.float64:
+                float(self)
             refuse("array", "cannot be made by NumPy itself of numbers that are not known", "Use np.array")
         return self._as_array().view(np.ndarray)
 
