@@ -38,8 +38,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: d
     for harmless in ("casting", "order", "subok", "signature"):
         if options.pop(harmless, None) is not None and harmless == "signature":
             refuse(name, "does not take `signature`", "Leave it out")
+    if method == "at":  # writes to its operand
+        refuse_unsupported(f"{name}.at")
     called = ufunc if method == "__call__" else getattr(ufunc, method)
-    if graph_of(*inputs) is None and method != "at":  # NumPy's own values, by its own loops, in its own order
+    if graph_of(*inputs) is None:  # NumPy's own values, by its own loops, in its own order
         with np.errstate(all="ignore"):
             result = called(*(constant_arguments(value, name) for value in inputs), **asked)
     else:
