@@ -185,6 +185,19 @@ def made(convert, total):
     )
 
 
+def single_scalar():
+    """math's own rounding, which is not NumPy's."""
+    return sum((math.sin(np.array(k * 0.01)) - math.sin(k * 0.01)) * 1e17 for k in range(1, 400))
+
+
+def strided_library(s, u):
+    """An entry that is known, of an array that is not: its sine may depend on the layout."""
+    wide = np.zeros((len(s), 400))
+    wide[:, 1:], wide[:, 0] = np.arange(1, 400) * 0.01, s[:, 0]
+    gap = np.sin(wide)[:, 1:] - np.sin(np.asfortranarray(wide))[:, 1:]
+    return out2(s[:, 0] + 1e17 * np.abs(gap).sum(axis=1) * bump(s[:, 0]), s)
+
+
 def added_at():
     a = np.ones(2) * 2.0
     np.add.at(a, [0, 0], 2.0)
@@ -297,6 +310,8 @@ RIGHT_OR_REFUSED = {
     "product of two": rows_of(lambda w: CONVERT(w), lambda t: t @ CONVERT(np.ones(16))),
     "product in place": rows_of(lambda w: CONVERT(w), lambda t: t.dot(CONVERT(np.ones(16)))),
     "add.at": whole(added_at),
+    "math of an array": whole(single_scalar),
+    "library": strided_library,
     "median": whole(sorted_in_passing),
     "layout": whole(layout),
     "layout of columns": whole(layout_of_columns),

@@ -398,10 +398,10 @@ def _mathematical(original: Callable[..., Any], ufunc: np.ufunc) -> Callable[...
     def call(*arguments: Any) -> Any:
         if not any(isinstance(argument, Node | Traced) for argument in arguments):
             return original(*arguments)
-        given = [as_number(argument) if type(argument) is Whole else argument for argument in arguments]
-        if original in _TO_WHOLE:  # Python's integers
-            return original(_scalar(given[0]))
-        return apply(ufunc, *map(_scalar, given))
+        given = [as_number(value) if type(value) is Whole else _scalar(value) for value in arguments]
+        if original in _TO_WHOLE or not any(isinstance(value, Node) for value in given):
+            return original(*given)
+        return apply(ufunc, *given)
 
     return call
 

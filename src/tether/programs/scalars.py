@@ -289,6 +289,17 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
     return RULES[ufunc](graph, *scalars)
 
 
+def apply_in(graph: Graph, ufunc: np.ufunc, *operands: Any) -> Any:
+    """As `apply`, for entries of an array: how NumPy rounds there depends on how the array is laid out."""
+    result = apply(ufunc, *operands)
+    if isinstance(result, Node) or ufunc in _EXACT or ufunc not in RULES or not math.isfinite(result):
+        return result
+    if result in (0.0, 1.0) and all(operand in (0.0, 1.0) for operand in operands):
+        return result
+    constants = [as_number(as_constant(operand, ufunc.__name__)) for operand in operands]
+    return RULES[ufunc](graph, *constants)
+
+
 def _check_kinds(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
     """Refuses what NumPy does in integers, in truth values or in less than float64."""
     if any(isinstance(operand, _SHORT) for operand in operands):
@@ -525,6 +536,14 @@ _TAKES_INFINITY = frozenset(
 _OF_CONDITIONS = frozenset(
     {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.logical_and, np.logical_or, np.logical_xor,
      np.logical_not}
+)  # fmt: skip
+# Rounded as IEEE says, or not at all, whichever of its loops NumPy takes.
+_EXACT = frozenset(
+    {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.absolute,
+     np.fabs, np.square, np.reciprocal, np.sqrt, np.sign, np.floor, np.ceil, np.trunc, np.rint, np.minimum,
+     np.maximum, np.remainder, np.floor_divide, np.deg2rad, np.radians, np.rad2deg, np.degrees, np.less,
+     np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, *_OF_CONDITIONS,
+     np._core.umath.clip}  # type: ignore[attr-defined]
 )  # fmt: skip
 _COMPARISONS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal})
 # For truth values NumPy reads these as `or`, `and` and their like, or not at all.

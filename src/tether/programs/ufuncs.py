@@ -18,7 +18,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import RULES, Node, apply
+from tether.programs.scalars import RULES, Node, apply, apply_in
 from tether.programs.sums import add_up, multiply_matrices, multiply_up
 
 
@@ -77,7 +77,8 @@ def _called(ufunc: np.ufunc, method: str, operands: list[Any], options: dict[str
 def _elementwise(ufunc: np.ufunc, operands: list[Any]) -> Any:
     if ufunc not in RULES:
         refuse_unsupported(ufunc.__name__)
-    return np.frompyfunc(lambda *scalars: apply(ufunc, *scalars), len(operands), 1)(*operands)
+    graph = graph_of(*operands)
+    return np.frompyfunc(lambda *scalars: apply_in(graph, ufunc, *scalars), len(operands), 1)(*operands)
 
 
 def _write(out: tuple[Any, ...], result: Any, name: str) -> Any:
