@@ -169,9 +169,11 @@ class _Called:
 def call_for_user(function: Any, owner: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """What M gets of a function of NumPy's; NumPy asks a node what it is in M's name, not in ours."""
     given = (*arguments, *options.values())
+    if threading.get_ident() != _tracing_thread:
+        return function(*arguments, **options)
     if any(type(value) is np.ndarray and value.dtype == object for value in given):
         refuse(function.__name__, "of an array of objects is not NumPy's own", "Make it with np.array")
-    if threading.get_ident() != _tracing_thread or not any(map(_is_traced, given)):
+    if not any(map(_is_traced, given)):
         return function(*arguments, **options)
     follows = isinstance(function, np.ufunc) or isinstance(owner, np.ufunc) or function in _FOLLOWED
     if not follows and not hasattr(function, "_implementation"):
