@@ -272,6 +272,94 @@ def test_what_fit_proves_is_verified(file, function, kind):
     assert tether.verify(path, trusted).verified
 
 
+# --- conditions: of each row for itself, and each counted once
+
+
+def six_ifs(s, u):
+    out = np.zeros_like(s)
+    for k, (x, v) in enumerate(s):
+        y = x
+        for level in (-9.0, -8.0, -7.0, 7.0, 8.0, 9.0):
+            if v > level:
+                y = y + 0.1 * v
+            else:
+                y = y - 0.05 * x
+        out[k] = [y, v]
+    return out
+
+
+def three_clamps(s, u):
+    return np.array(
+        [[max(-9.0, min(9.0, x)), max(-9.0, min(9.0, v)) + max(-9.0, min(9.0, x + v))] for x, v in s]
+    )
+
+
+def elifs(s, u):
+    out = s.copy()
+    for k, (x, v) in enumerate(s):
+        for step in range(60):
+            if x < step - 70.0:
+                out[k, 1] = v + step
+                break
+    return out
+
+
+@pytest.mark.parametrize("function", [six_ifs, three_clamps, elifs], ids=lambda f: f.__name__)
+def test_conditions_of_rows_are_counted_once(file, function):
+    path, trusted, model = file(function)
+    assert model.bounds.evidence == "proved"
+    assert tether.verify(path, trusted).verified
+
+
+def reversed_rows(s, u):
+    out = s.copy()
+    for k in range(len(s)):
+        if s[-1 - k, 0] > 0:
+            out[k] = 2.0 * s[k]
+    return out
+
+
+def first_decides(s, u):
+    return 2.0 * s if s[0, 0] > 0 else 3.0 * s
+
+
+def last_decides(s, u):
+    return 2.0 * s if s[-1, 0] > 0 else 3.0 * s
+
+
+def any_decides(s, u):
+    return 2.0 * s if (s[:, 0] > 0).any() else 3.0 * s
+
+
+def carried(s, u):
+    out, seen = s.copy(), False
+    for k in range(len(s)):
+        seen = seen or bool(s[k, 0] > 0)
+        if seen:
+            out[k, 1] = 5.0
+    return out
+
+
+@pytest.mark.parametrize(
+    "function",
+    [reversed_rows, first_decides, last_decides, any_decides, carried],
+    ids=lambda f: f.__name__,
+)
+def test_conditions_of_another_row_are_refused(function):
+    with pytest.raises(UnboundedError, match="rows that depend on one another"):
+        trace(function, 2, 0, 2)
+
+
+def test_a_row_that_raises_is_not_a_row_that_decides():
+    def guarded(s, u):
+        for x, _ in s:
+            if x > 50:
+                raise ValueError("too fast")
+        return 2.0 * s
+
+    assert "unset" in [node.operation for node in trace(guarded, 2, 0, 2).nodes]
+
+
 def test_scalars_do_not_alias():
     """Case 2: NumPy copies the scalar before the row is assigned to."""
     program = trace(rows, 2, 0, 2)

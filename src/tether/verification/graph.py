@@ -7,7 +7,9 @@ the number of a node, immutable, so that NumPy may copy it, store it and hand it
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,8 @@ BOOLEAN = frozenset({"less", "less_equal", "equal", "and", "or", "not", "truth"}
 EMPTY, ASARRAY = np.empty, np.asarray  # NumPy's own, whatever they are exchanged for while M is traced
 _OWN = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
-_DECISIONS, _NODES = 40, 2_000_000
+FIRST, SECOND = 1, 2  # what `Graph.rows` has of nodes of one row alone
+_DECISIONS, _NODES = 128, 2_000_000
 
 
 class UnboundedError(Exception):
@@ -43,16 +46,22 @@ class Graph:
         nodes: the operations.
         lines: per node, the user's line that made it.
         refusals: everything that was refused so far on this way through the code, whoever caught it.
-        answers: what was answered to conditions on this way, by node.
+        answers: what was answered to conditions of the first row on this way, by node.
+        mirrored: the same for the second row, by the node that its condition is in the first row. Where it
+            is `answers` itself, both rows go the same way.
         script: the answers to give, in order; what is not in it is answered True.
+        rows: per node, the sum of ``1 << row`` over the rows of inputs that it depends on.
     """
 
     nodes: list[Node] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     answers: dict[int, bool] = field(default_factory=dict)
+    mirrored: dict[int, bool] = field(default_factory=dict)
     script: tuple[bool, ...] = ()
+    rows: list[int] = field(default_factory=list)
     _known: dict[Node, int] = field(default_factory=dict)
+    _moved: dict[int, dict[int, int]] = field(default_factory=dict)
 
     def add(self, operation: str, *arguments: int, data: Any = None) -> int:
         """The number of a node."""
@@ -64,6 +73,8 @@ class Graph:
             number = self._known[node] = len(self.nodes)
             self.nodes.append(node)
             self.lines.append(user_line())
+            own = 1 << data[0] if operation == "input" else 0
+            self.rows.append(functools.reduce(operator.or_, (self.rows[k] for k in arguments), own))
         return number
 
     def constant(self, value: float) -> int:
@@ -80,14 +91,45 @@ class Graph:
         self.refusals.append(f"{what} at {line}" if line else what)
         return UnboundedError(self.refusals[-1])
 
+    def begin(self, script: tuple[bool, ...]) -> None:
+        """A run through the code in which both rows go the way that the script says."""
+        self.script, self.refusals, self.answers = script, [], {}
+        self.mirrored = self.answers
+
+    def part(self, answers: dict[int, bool]) -> None:
+        """A run in which the first row is answered so, and the second the opposite wherever it can be."""
+        self.script, self.refusals, self.answers = (), [], dict(answers)
+        self.mirrored = {k: answer ^ (self.rows[k] == FIRST) for k, answer in answers.items()}
+
     def decide(self, condition: int) -> bool:
         """The answer to a condition in this run through the code; another run tries the other one."""
-        if condition not in self.answers:
-            place = len(self.answers)
+        if self.nodes[condition].operation == "not":
+            return not self.decide(self.nodes[condition].arguments[0])
+        answers, name = self.answers, condition
+        if self.rows[condition] == SECOND:
+            answers, name = self.mirrored, self.of_row(condition, 0)
+        if name not in answers:
+            place = len(answers)
             if place >= _DECISIONS:
                 self.refuse(f"more than {_DECISIONS} conditions on one way through the code")
-            self.answers[condition] = self.script[place] if place < len(self.script) else True
-        return self.answers[condition]
+            answers[name] = self.script[place] if place < len(self.script) else True
+        return answers[name]
+
+    def of_row(self, number: int, row: int) -> int:
+        """The node that a node of one row alone is in another row; itself if it is of several or of none."""
+        if self.rows[number] not in (FIRST, SECOND) or self.rows[number] == 1 << row:
+            return number
+        known, waiting = self._moved.setdefault(row, {}), [number]
+        while waiting:
+            k = waiting.pop()
+            operation, arguments, data = self.nodes[k]
+            missing = [a for a in arguments if a not in known]
+            if missing:
+                waiting += [k, *missing]
+            elif k not in known:
+                data = (row, *data[1:]) if operation == "input" else data
+                known[k] = self.add(operation, *(known[a] for a in arguments), data=data)
+        return known[number]
 
 
 def called_by_user() -> bool:

@@ -1,4 +1,10 @@
-"""M's code run once on terms, which leaves behind the program of one row."""
+"""M's code run on terms, which leaves behind the program of one row.
+
+Where the code asks for a condition, it is run again for the other answer. Of two rows the second goes the way
+of the first, so that conditions of one row are not counted with those of the other. That rows do not look at
+one another's conditions is seen from runs in which the two go opposite ways; and the program is compared with
+that of one row alone, whose every way was tried.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +61,8 @@ def _trace_rows(function: Any, states: int, controls: int, outputs: int, rows: i
         inputs[place] = Term(graph, graph.add("input", data=place))
     with patched(graph, function):
         ways = list(_all_ways(graph, function, wrapped(graph, inputs), states))
+        if rows > 1:
+            _check_apart(graph, function, wrapped(graph, inputs), states, ways)
     shape = (rows, outputs)
     if not any(isinstance(way.result, np.ndarray) for way in ways):
         raise UnboundedError(str(ways[0].result))
@@ -75,7 +83,7 @@ def _all_ways(graph: Graph, function: Any, inputs: TermArray, states: int) -> An
     script: tuple[bool, ...] | None = ()
     count = 0
     while script is not None:
-        graph.script, graph.answers, graph.refusals = script, {}, []
+        graph.begin(script)
         result = _run(graph, function, inputs, states)
         answers = list(graph.answers.items())
         yield _Way(answers, result)
@@ -89,6 +97,42 @@ def _all_ways(graph: Graph, function: Any, inputs: TermArray, states: int) -> An
         while given and not given[-1]:
             given.pop()
         script = (*given[:-1], False) if given else None
+
+
+def _check_apart(graph: Graph, function: Any, inputs: TermArray, states: int, ways: list[_Way]) -> None:
+    """Raises if what a row gives depends on which way another row goes."""
+    for way in ways:
+        graph.part(dict(way.answers))
+        result = _run(graph, function, inputs, states)
+        second = {**graph.answers, **graph.mirrored}  # what both rows ask for together is in the first alone
+        taken = [_taken(ways, answers) for answers in (graph.answers, second)]
+        if isinstance(result, str):  # as it must be where either row alone has no answer
+            alike = any(one is not None and isinstance(one.result, str) for one in taken)
+        else:
+            alike = all(_same_row(result, one, row) for row, one in enumerate(taken))
+        if not alike:
+            raise UnboundedError("rows that depend on one another's conditions (np.where decides row by row)")
+
+
+def _taken(ways: list[_Way], answers: dict[int, bool]) -> _Way | None:
+    """The way that some answers lead to; None where they do not say."""
+    depth = 0
+    while len(ways) > 1 or len(ways[0].answers) > depth:
+        condition = ways[0].answers[depth][0]
+        step = (condition, answers.get(condition))
+        ways = [way for way in ways if len(way.answers) > depth and way.answers[depth] == step]
+        depth += 1
+        if not ways:
+            return None
+    return ways[0]
+
+
+def _same_row(result: np.ndarray, way: _Way | None, row: int) -> bool:
+    """Whether a row has the outputs that it has where both rows go a way."""
+    if way is None or isinstance(way.result, str) or way.result.shape != result.shape:
+        return False
+    pairs = zip(result[row], way.result[row], strict=True)
+    return all(one.number == other.number for one, other in pairs)
 
 
 def _run(graph: Graph, function: Any, inputs: TermArray, states: int) -> np.ndarray | str:
@@ -134,7 +178,8 @@ def _combined(graph: Graph, ways: list[_Way], depth: int, shape: tuple[int, int]
     yes, no = (_combined(graph, side, depth + 1, shape) for side in sides)
     result = np.empty(shape, dtype=object)
     for place in np.ndindex(shape):
-        result[place] = select(Term(graph, condition), yes[place], no[place], graph)
+        own = Term(graph, graph.of_row(condition, place[0]))
+        result[place] = select(own, yes[place], no[place], graph)
     return result
 
 
