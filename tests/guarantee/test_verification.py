@@ -323,7 +323,7 @@ def test_a_stronger_word_for_the_evidence_is_refused(car):
             tether.verify(path, parked_car.TRUSTED)
     path = car("affine", "proved")
     rewrite(path, lambda arrays, metadata: metadata.update(evidence="certain"))
-    with pytest.raises(CertificateError, match="'certain' is not a level"):
+    with pytest.raises(StorageError, match="`evidence` must be one of .*'certain'"):
         tether.verify(path, parked_car.TRUSTED)
 
 

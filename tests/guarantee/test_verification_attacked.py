@@ -3,6 +3,8 @@
 import contextlib
 import json
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,14 +98,14 @@ def test_arrays_of_another_type_are_refused(file):
         rewrite(
             path, lambda arrays, metadata, name=name: arrays.update({name: arrays[name].astype(np.float32)})
         )
-        with pytest.raises(StorageError, match=f"`{name}` is of type F32, not F64"):
+        with pytest.raises(StorageError, match=f"`{name}` must hold float64; got float32"):
             tether.verify(path, trusted)
 
 
 def test_unknown_arrays_are_refused(file):
     path, trusted, _ = file()
     rewrite(path, lambda arrays, metadata: arrays.update({"bounds.extra": np.zeros(3)}))
-    with pytest.raises(StorageError, match=r"`bounds\.extra`, which no model has"):
+    with pytest.raises(StorageError, match=r"must hold nothing else; got `bounds\.extra`"):
         tether.verify(path, trusted)
 
 
@@ -123,6 +125,73 @@ def test_a_damaged_schema_is_refused(file, change):
     rewrite(path, lambda arrays, metadata: metadata["schema"].update(change))
     with pytest.raises(StorageError, match="must be a complete Tether model"):
         tether.verify(path, trusted)
+
+
+NOT_READ = {
+    "operator": said(operator="squash"),
+    "evidence": said(evidence="certain"),
+    "format version": said(format_version=2),
+    "no format version": said(format_version="1"),
+    "network": said(network={"kind": "mlp", "widths": [2, 9, 2], "dtype": "float64"}),
+    "network of no kind": said(network={"kind": "oracle"}),
+    "columns of another kind": lambda arrays, metadata: metadata["schema"].update(more=1),
+    "edges": put("cells.edges", 10**6),
+    "extra": lambda arrays, metadata: arrays.update({"extra": np.zeros(3)}),
+    "no frame": lambda arrays, metadata: arrays.pop("frame.inputs.scale"),
+    "a frame of NaN": put("frame.inputs.scale", np.nan),
+    "infinite slopes": put("bounds.slopes", np.inf),
+    "slopes of NaN": put("bounds.slopes", np.nan, (0, 0)),
+    "infinite offset": put("bounds.offset", np.inf, (0,)),
+    "offset of NaN": put("bounds.offset", np.nan, (0,)),
+    "a name that is half a letter": lambda arrays, metadata: metadata["schema"].update(
+        outputs=["y0", "\ud800"]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READ)
+def test_what_is_not_loaded_is_not_verified(file, name):
+    path, trusted, _ = file()
+    rewrite(path, NOT_READ[name])
+    with pytest.raises(StorageError) as loading:
+        tether.load(path)
+    with pytest.raises(StorageError) as verifying:
+        tether.verify(path, trusted)
+    assert str(verifying.value) == str(loading.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_infinite_delta_is_no_claim(file, value):
+    path, trusted, _ = file(kind="interval")
+    rewrite(path, put("bounds.delta", value, (0,)))
+    for read in (tether.load, lambda path: tether.verify(path, trusted)):
+        with pytest.raises(StorageError, match="`bounds.delta` must be finite"):
+            read(path)
+
+
+def test_messages_do_not_repeat_a_file_without_end(file, tmp_path):
+    path, trusted, _ = file()
+    rewrite(path, lambda arrays, metadata: metadata["schema"].update(outputs=["y0", "n\n" * 10**5]))
+    rewrite(path, put("bounds.slopes", 0.0))
+    with pytest.raises(CertificateError, match="not verified: cell 0") as told:
+        tether.verify(path, trusted)
+    assert len(str(told.value)) < 1000 and "\n" not in str(told.value)
+    place = tmp_path / "c.json"
+    place.write_text(json.dumps({"claim": "x" * 10**6}))
+    with pytest.raises(StorageError) as told:
+        tether.verify(path, trusted, place)
+    assert len(str(told.value)) < 1000
+
+
+def test_pipes_and_devices_are_not_read(file, tmp_path):
+    path, trusted, _ = file()
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(StorageError, match="must be a file; it is no plain one"):
+            tether.verify(path, trusted, other)
+        for read in (tether.load, lambda path: tether.verify(path, trusted)):
+            with pytest.raises(StorageError, match="must be a file; it is no plain one"):
+                read(other)
 
 
 # --- case 7: numbers that float64 does not hold
@@ -280,10 +349,9 @@ def six_ifs(s, u):
     for k, (x, v) in enumerate(s):
         y = x
         for level in (-9.0, -8.0, -7.0, 7.0, 8.0, 9.0):
+            y = y - 0.05 * x
             if v > level:
                 y = y + 0.1 * v
-            else:
-                y = y - 0.05 * x
         out[k] = [y, v]
     return out
 

@@ -20,6 +20,9 @@ _TRIED = 4096
 """Points at which M is compared with the program that its code was read as."""
 
 
+_OPEN_SHARE = "ε and β (not refuted by fresh draws, which establish neither)"
+
+
 @dataclass(frozen=True)
 class Verification:
     """What was verified.
@@ -32,8 +35,8 @@ class Verification:
         cells: how many cells the claim is about.
         statement: what was shown, in a sentence.
         notes: what could not be compared, in sentences.
-        not_vouched: fields of the certificate that were measured on data, or are names; nothing is said of
-        them.
+        not_vouched: fields of the certificate that were measured on data, or are names; and the share and
+            confidence of `statistical` evidence, which draws can refute and never establish.
     """
 
     verified: bool
@@ -79,6 +82,8 @@ def verify(
         notes.append("No certificate was given to compare the model with.")
     else:
         not_vouched = check_certificate(Path(certificate), claim, trusted)
+    if claim.evidence == "statistical":  # draws cannot tell how likely draws were to mislead
+        not_vouched = (_OPEN_SHARE, *not_vouched)
     check_trusted(trusted, claim.centers, claim.schema)
     _compare_centers(claim, trusted)
     statement = _establish(claim, trusted, seed, progress)
@@ -110,7 +115,7 @@ def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
     if not (excess <= 0).all():
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         raise CertificateError(
-            f"not verified: cell {cell}, output '{claim.schema.outputs[output]}': the trusted model at the "
+            f"not verified: cell {cell}, {claim.output(output)}: the trusted model at the "
             f"memory differs from what the file says by {off[cell, output]:.6g}."
         )
 
@@ -152,7 +157,7 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
         )
     return (
         f"Not refuted: of {draws.count} fresh draws {draws.exceeded} exceeded delta, which is credible if at "
-        f"most a share {claim.epsilon:g} of all do."
+        f"most a share {claim.epsilon:g} of all do. That it does so with confidence 1 - β is not tested."
     )
 
 
@@ -201,6 +206,6 @@ def check_program(claim: Claim, trusted: TrustedModel, program: Any) -> str | No
         return None
     row, output = np.argwhere(wrong)[0]
     return (
-        f"output '{claim.schema.outputs[output]}': the trusted model gives {values[row, output]!r} at "
+        f"{claim.output(output)}: the trusted model gives {values[row, output]!r} at "
         f"{inputs[row].tolist()}, and its code as read here {middle[row, output]!r}"
     )
