@@ -22,11 +22,13 @@ def constants_shortfall(claim: Claim, trusted: TrustedModel) -> str | None:
     with precision():
         if claim.kind == "interval":
             rates = _rates(claim, trusted)
-            checks = (_interval(claim, cell, values[cell], rates) for cell in range(len(claim)))
+            reach = claim.reach
+            checks = (_interval(claim, k, values[k], rates, float(reach[k])) for k in range(len(claim)))
         else:
             given = _given_jacobian(claim, trusted)
             bend = _per_output(claim, "jacobian_lipschitz", trusted.jacobian_lipschitz)[:, 0]
-            checks = (_affine(claim, cell, values[cell], given[cell], bend) for cell in range(len(claim)))
+            rounding = affine_rounding(claim, np.arange(len(claim)), 0.0)  # of all at once: it looks at all
+            checks = (_affine(claim, k, values[k], given[k], bend, rounding[k]) for k in range(len(claim)))
         return next((reason for reason in checks if reason is not None), None)
 
 
@@ -65,8 +67,7 @@ def _rates(claim: Claim, trusted: TrustedModel) -> list[Any]:
     ]
 
 
-def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str | None:
-    reach = arb(float(claim.reach[cell]))
+def _interval(claim: Claim, cell: int, values: Array, rates: list[Any], reach: float) -> str | None:
     index = np.array([cell])
     for output in range(len(claim.schema.outputs)):
         lower, upper, delta, center = (
@@ -75,7 +76,7 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str |
         value = _near(claim, output, values[output], center)
         if not abs(value - center) <= 1e-9 * (abs(center) + delta) + 1e-300:
             return f"cell {cell}: {claim.output(output)}: M at the memory is not the stated center"
-        change = rates[output] * reach
+        change = rates[output] * arb(reach)
         largest = np.full((1, len(claim.schema.outputs)), float((abs(value) + change).upper()))
         rounding = float(interval_rounding(claim, index, largest)[0, output])
         needed = (upper - value + change).max(value + change - lower) + arb(rounding)
@@ -84,11 +85,10 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str |
     return None
 
 
-def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array) -> str | None:
+def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array, rounding: Array) -> str | None:
     """By Taylor's theorem: the remainder is at most half the bend times the distance squared."""
     scale = claim.cells("scale")
     widest = arb(float(scale.max()))
-    rounding = affine_rounding(claim, np.array([cell]), 0.0)[0]
     off = claim.bounds("jacobian")[cell] - given
     for output in range(len(claim.schema.outputs)):
         center = arb(float(claim.bounds("center")[cell, output]))
