@@ -115,7 +115,7 @@ def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
     if not (excess <= 0).all():
         cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         raise CertificateError(
-            f"not verified: cell {cell}, {claim.output(output)}: the trusted model at the "
+            f"not verified: cell {cell}, {claim.output(int(output))}: the trusted model at the "
             f"memory differs from what the file says by {off[cell, output]:.6g}."
         )
 
