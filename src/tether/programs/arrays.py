@@ -227,11 +227,17 @@ def conform(
 ) -> Any:
     """The result, in the memory layout that NumPy gives it; refused where NumPy gives another type.
 
-    NumPy itself says so: it is called on stand-ins.
+    NumPy itself says so: it is called on stand-ins. Where it gives a view of them, the result must be one.
     """
+    given, named = [stand_in(value) for value in arguments], {k: stand_in(v) for k, v in options.items()}
     with np.errstate(all="ignore"):
-        like = function(*map(stand_in, arguments), **{key: stand_in(value) for key, value in options.items()})
+        like = function(*given, **named)
     if isinstance(like, list | tuple):
+        return result
+    viewed = _is_view(like, [*given, *named.values()])
+    if viewed != _is_view(result, [*arguments, *options.values()]):
+        refuse(name, "must give a view where NumPy does, and else none", "Copy what it is given")
+    if viewed:
         return result
     dtype, entries = np.asarray(like).dtype, plain_objects(result)
     conditions = entries.size > 0 and all(map(is_condition, entries.flat))
@@ -250,6 +256,15 @@ def conform(
     laid = np.empty_like(like, dtype=object)
     laid[...] = result
     return laid
+
+
+def _is_view(result: Any, arguments: list[Any]) -> bool:
+    """Whether a result may share memory with an argument, or a part of one."""
+    if not isinstance(result, np.ndarray):
+        return False
+    parts = [part for value in arguments for part in (value if isinstance(value, list | tuple) else (value,))]
+    arrays = [np.ndarray.view(part, np.ndarray) for part in parts if isinstance(part, np.ndarray)]
+    return any(np.may_share_memory(result.view(np.ndarray), array) for array in arrays)
 
 
 def is_float64(dtype: Any) -> bool:
@@ -278,5 +293,19 @@ def where(condition: Any, *branches: Any) -> Any:
     return np.frompyfunc(lambda c, a, b: choose(c, a, b, graph), 3, 1)(*parts)
 
 
-UNASSIGNED = float("nan")
-"""What np.empty holds until it is assigned; no output and no operation may use it."""
+class _Unassigned(float):
+    """What np.empty holds until it is assigned: whatever was there. Nothing may be made of it."""
+
+    def _refuse(self, *others: Any) -> Any:
+        del others
+        refuse("empty", "must be assigned before it is used", "Start from np.zeros")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
+    __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = __int__ = __trunc__ = _refuse
+    __floor__ = __ceil__ = is_integer = as_integer_ratio = hex = _refuse
+    __hash__ = float.__hash__
+
+
+UNASSIGNED = _Unassigned("nan")

@@ -148,7 +148,7 @@ def _filling(original: Callable[..., Any], fill: Any) -> Callable[..., Any]:
             return original(*arguments, **options)
         given = [*arguments[:1], object, *arguments[2:]] if len(arguments) > 1 else arguments
         array = original(*given, **({**options, "dtype": object} if len(arguments) < 2 else options))
-        array[...] = fill
+        array.fill(fill)  # itself, where assignment would make a plain float of it
         return array.view(Traced)
 
     return construct

@@ -193,7 +193,10 @@ def _like(fill: Any) -> Callable[..., Any]:
         if rest or not is_float64(options.pop("dtype", None)):
             refuse("zeros_like", "makes float64 arrays only", "Leave `dtype` out")
         array = np.empty_like(plain_objects(value), dtype=object, **options)
-        array[...] = plain_objects(numbers_of(filled))
+        if filled is UNASSIGNED:
+            array.fill(filled)
+        else:
+            array[...] = plain_objects(numbers_of(filled))
         return array.view(Traced)
 
     return make_like
