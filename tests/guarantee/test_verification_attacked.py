@@ -418,6 +418,94 @@ def test_conditions_of_another_row_are_refused(function):
         trace(function, 2, 0, 2)
 
 
+def parity(s, u):
+    odd = False
+    for x, _ in s:
+        odd = odd != bool(x > 0)
+    alone = len(s) == 1 or bool(s[0, 0] > 0) == bool(s[1, 0] > 0)
+    return np.array([[x if alone or odd else 9.0, v] for x, v in s])
+
+
+def spike(x):
+    return np.maximum(0.0, 1.0 - 1e6 * np.abs(x - 0.3))
+
+
+def with_spikes(s, y):
+    return np.stack([s[:, 0] + y, s[:, 1]], axis=1)
+
+
+class Remembers:
+    """What it was given last is mixed into what it returns."""
+
+    def __init__(self):
+        self.last = None
+
+    def __call__(self, s, u):
+        last = s if self.last is None else self.last[: len(s)]
+        self.last = s
+        return s + 100.0 * (s - last)
+
+
+class RemembersAnswers(Remembers):
+    def __call__(self, s, u):
+        last = s if self.last is None else self.last
+        self.last = s
+        return 2.0 * s if last[0, 0] > 0 else 3.0 * s
+
+
+MIXED = {
+    "roll 2": lambda s, u: with_spikes(s, np.roll(spike(s[:, 0]), 2)),
+    "roll 2 of the reverse": lambda s, u: with_spikes(s, np.roll(spike(s[:, 0])[::-1], 1)),
+    "squares": lambda s, u: with_spikes(s, spike(s[:, 0])[np.arange(len(s)) ** 2 % len(s)]),
+    "dealt": lambda s, u: with_spikes(
+        s, spike(s[:, 0]).reshape(2, -1).ravel(order="F") if len(s) % 2 == 0 else spike(s[:, 0])
+    ),
+    "counted to 2": lambda s, u: with_spikes(s, (len(s) - 1) * (len(s) - 2) * spike(s[:, 0])),
+    "counted to 5": lambda s, u: with_spikes(s, (len(s) - 1) * (len(s) - 2) * (len(s) - 5) * spike(s[:, 0])),
+    "first row": lambda s, u: with_spikes(s, spike(s[0, 0])),
+    "differences": lambda s, u: with_spikes(s, np.diff(spike(s[:, 0]), prepend=spike(s[:1, 0]))),
+    "averaged": lambda s, u: s - s.mean(axis=0),
+    "parity": parity,
+    "all rows": lambda s, u: s if all(abs(x - 0.3) > 1e-7 for x in s[:, 0]) else s + 1.0,
+    "memory": Remembers(),
+    "memory of answers": RemembersAnswers(),
+    "K of a broadcast": lambda s, u: with_spikes(
+        s, (np.broadcast_to(spike(s[:, 0]), (2, len(s))) * 1.0).T.ravel(order="K").reshape(2, -1)[1]
+        if len(s) > 2 else spike(s[:, 0])
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_rows_that_are_mixed_are_refused(name):
+    with pytest.raises(UnboundedError):
+        trace(MIXED[name], 2, 0, 2)
+
+
+def test_a_count_of_rows_that_verify_draws_is_refused(file):
+    def counted(s, u):
+        n = len(s)
+        return waves(s, u) + (n - 1) * (n - 2) * (n - 5) * spike(s) * 1e-3
+
+    path, _, _ = file()
+    with pytest.raises(CertificateError, match="how many rows"):
+        tether.verify(path, counted)
+
+
+def test_the_statement_says_what_is_assumed_of_rows(file):
+    path, trusted, _ = file()
+    assert "checked on batches of 1, 2, 5, 6 and " in tether.verify(path, trusted).statement
+
+
+def test_a_guard_over_the_batch_is_a_guard_of_each_row():
+    def guarded(s, u):
+        if (s[:, 0] > 50).any() or not (s[:, 1] < 50).all():
+            raise ValueError("too fast")
+        return 2.0 * s
+
+    assert "unset" in [node.operation for node in trace(guarded, 2, 0, 2).nodes]
+
+
 def test_a_row_that_raises_is_not_a_row_that_decides():
     def guarded(s, u):
         for x, _ in s:

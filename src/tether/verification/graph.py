@@ -22,7 +22,7 @@ BOOLEAN = frozenset({"less", "less_equal", "equal", "and", "or", "not", "truth"}
 EMPTY, ASARRAY = np.empty, np.asarray  # NumPy's own, whatever they are exchanged for while M is traced
 _OWN = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
-FIRST, SECOND = 1, 2  # what `Graph.rows` has of nodes of one row alone
+COUPLED = "rows that depend on one another's conditions (np.where decides row by row)"
 _DECISIONS, _NODES = 128, 2_000_000
 
 
@@ -40,30 +40,33 @@ class Node(NamedTuple):
 
 @dataclass(eq=False)
 class Graph:
-    """Nodes in the order in which they were made.
+    """Nodes in the order in which they were made, in one run through M's code.
 
     Attributes:
         nodes: the operations.
         lines: per node, the user's line that made it.
-        refusals: everything that was refused so far on this way through the code, whoever caught it.
-        answers: what was answered to conditions of the first row on this way, by node.
-        mirrored: the same for the second row, by the node that its condition is in the first row. Where it
-            is `answers` itself, both rows go the same way.
+        refusals: everything that was refused so far in this run, whoever caught it.
+        answers: what was answered to conditions in this run, by node.
         script: the answers to give, in order; what is not in it is answered True.
         rows: per node, the sum of ``1 << row`` over the rows of inputs that it depends on.
+        base: where several rows are asked about: the graph of one row alone.
+        followed: per row, the answers to give, by node of `base`; last to what depends on no row.
+        finished: whether the run is over.
     """
 
     nodes: list[Node] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     answers: dict[int, bool] = field(default_factory=dict)
-    mirrored: dict[int, bool] = field(default_factory=dict)
     script: tuple[bool, ...] = ()
     rows: list[int] = field(default_factory=list)
+    base: Graph | None = None
+    followed: Sequence[dict[int, bool]] = ()
+    finished: bool = False
     _known: dict[Node, int] = field(default_factory=dict)
-    _moved: dict[int, dict[int, int]] = field(default_factory=dict)
+    _images: dict[int, int | None] = field(default_factory=dict)
 
-    def add(self, operation: str, *arguments: int, data: Any = None) -> int:
+    def add(self, operation: str, *arguments: int, data: Any = None, line: str | None = None) -> int:
         """The number of a node."""
         node = Node(operation, arguments, data)
         number = self._known.get(node)
@@ -72,7 +75,7 @@ class Graph:
                 self.refuse(f"more than {_NODES} operations")
             number = self._known[node] = len(self.nodes)
             self.nodes.append(node)
-            self.lines.append(user_line())
+            self.lines.append(user_line() if line is None and self.base is None else line or "")
             own = 1 << data[0] if operation == "input" else 0
             self.rows.append(functools.reduce(operator.or_, (self.rows[k] for k in arguments), own))
         return number
@@ -91,45 +94,82 @@ class Graph:
         self.refusals.append(f"{what} at {line}" if line else what)
         return UnboundedError(self.refusals[-1])
 
-    def begin(self, script: tuple[bool, ...]) -> None:
-        """A run through the code in which both rows go the way that the script says."""
-        self.script, self.refusals, self.answers = script, [], {}
-        self.mirrored = self.answers
-
-    def part(self, answers: dict[int, bool]) -> None:
-        """A run in which the first row is answered so, and the second the opposite wherever it can be."""
-        self.script, self.refusals, self.answers = (), [], dict(answers)
-        self.mirrored = {k: answer ^ (self.rows[k] == FIRST) for k, answer in answers.items()}
-
     def decide(self, condition: int) -> bool:
         """The answer to a condition in this run through the code; another run tries the other one."""
+        if self.finished:
+            self.refuse("a number kept from an earlier call")
+        if self.base is not None:
+            answer = self._answer(condition)
+            if answer is None:
+                self.refuse(COUPLED)
+            return answer
         if self.nodes[condition].operation == "not":
             return not self.decide(self.nodes[condition].arguments[0])
-        answers, name = self.answers, condition
-        if self.rows[condition] == SECOND:
-            answers, name = self.mirrored, self.of_row(condition, 0)
-        if name not in answers:
-            place = len(answers)
+        if condition not in self.answers:
+            place = len(self.answers)
             if place >= _DECISIONS:
                 self.refuse(f"more than {_DECISIONS} conditions on one way through the code")
-            answers[name] = self.script[place] if place < len(self.script) else True
-        return answers[name]
+            self.answers[condition] = self.script[place] if place < len(self.script) else True
+        return self.answers[condition]
 
-    def of_row(self, number: int, row: int) -> int:
-        """The node that a node of one row alone is in another row; itself if it is of several or of none."""
-        if self.rows[number] not in (FIRST, SECOND) or self.rows[number] == 1 << row:
-            return number
-        known, waiting = self._moved.setdefault(row, {}), [number]
+    def _answer(self, condition: int) -> bool | None:
+        """What follows from the answers of the rows that a condition is of; None where nothing does."""
+        found: dict[int, bool | None] = {}
+        waiting = [condition]
         while waiting:
             k = waiting.pop()
-            operation, arguments, data = self.nodes[k]
-            missing = [a for a in arguments if a not in known]
+            operation, arguments, _ = self.nodes[k]
+            direct = self._given(k)
+            if direct is not None or operation not in ("and", "or", "not"):
+                found[k] = direct
+                continue
+            missing = [a for a in arguments if a not in found]
             if missing:
                 waiting += [k, *missing]
-            elif k not in known:
-                data = (row, *data[1:]) if operation == "input" else data
-                known[k] = self.add(operation, *(known[a] for a in arguments), data=data)
-        return known[number]
+                continue
+            parts = [found[a] for a in arguments]
+            if None in parts:
+                found[k] = None
+            else:
+                found[k] = not parts[0] if operation == "not" else (all if operation == "and" else any)(parts)
+        return found[condition]
+
+    def _given(self, condition: int) -> bool | None:
+        """The answer that the row which a condition is of was given to it."""
+        row = self.row(condition)
+        image = None if row is None else self.image(condition)
+        return None if row is None or image is None else self.followed[row].get(image)
+
+    def row(self, number: int) -> int | None:
+        """The row that a node depends on, -1 for none of them, None for several."""
+        rows = self.rows[number]
+        return None if rows & (rows - 1) else rows.bit_length() - 1
+
+    def image(self, number: int) -> int | None:
+        """The node of `base` that a node is, whichever row it is of; None where there is none."""
+        assert self.base is not None
+        images, waiting = self._images, [number]
+        while waiting:
+            k = waiting.pop()
+            if k in images:
+                continue
+            operation, arguments, data = self.nodes[k]
+            missing = [a for a in arguments if a not in images]
+            if missing:
+                waiting += [k, *missing]
+                continue
+            inner = tuple(images[a] for a in arguments)
+            data = (0, *data[1:]) if operation == "input" else data
+            images[k] = None if None in inner else self.base._known.get(Node(operation, inner, data))  # type: ignore[arg-type]
+        return images[number]
+
+    def taken_over(self, other: Graph) -> list[int]:
+        """The numbers that the nodes of another graph have here, added where they were missing."""
+        places: list[int] = []
+        for node, line in zip(other.nodes, other.lines, strict=True):
+            arguments = (places[a] for a in node.arguments)
+            places.append(self.add(node.operation, *arguments, data=node.data, line=line))
+        return places
 
 
 def called_by_user() -> bool:
