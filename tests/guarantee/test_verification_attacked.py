@@ -624,9 +624,53 @@ def is_nan(s, u):
     return np.where(s != s, 0.0, s)
 
 
+OBJECTS = np.array([2**60, 1], dtype=object)
+
+
+def python_integers(s, u):
+    a = np.zeros(2, dtype=object)
+    a[0] = 2**60
+    return beside(s, ((a[0] + 1) - 2**60) * bump(s[:, 0]))
+
+
+OF_OBJECTS = {
+    "zeros": lambda: np.zeros(2, dtype=object),
+    "empty": lambda: np.empty(2, object),
+    "full": lambda: np.full(2, 2**60, dtype="O"),
+    "array": lambda: np.array([2**60, 1], dtype=object),
+    "asarray": lambda: np.asarray([2**60, 1.0], dtype=np.dtype(object)),
+    "array of an array": lambda: np.array(OBJECTS),
+    "without end": lambda: np.array([2**70, 1]),
+    "put": lambda: (lambda a: (a.__setitem__(slice(None), OBJECTS), a)[1])(np.zeros(2)),
+    "filled": lambda: np.full(2, OBJECTS),
+    "like": lambda: np.full_like(np.zeros(2), 2**60, dtype=object),
+    "zeros like": lambda: np.zeros_like(np.zeros(2), object),
+    "cast": lambda: np.zeros(2).astype(object),
+    "eye": lambda: np.eye(2, dtype=object)[0],
+    "sum": lambda: np.zeros((2, 2)).sum(axis=0, dtype=object),
+    "ufunc": lambda: np.add(np.zeros(2), 2**60, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", OF_OBJECTS)
+def test_objects_are_refused_or_stay_objects(name):
+    def function(s, u):
+        a = OF_OBJECTS[name]()
+        a[0] = 2**60
+        return beside(s, ((a[0] + 1) - 2**60) * bump(s[:, 0]))
+
+    try:
+        program = trace(function, 2, 0, 2)
+    except UnboundedError:
+        return
+    point = np.array([[0.3125, 0.5]])
+    np.testing.assert_array_equal(value_of(program, point[0]), function(point, None)[0])
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        python_integers,
         *(integers, masks, mask_assigned, half, single, weak, counted, counted_einsum, cast, floored, signs),
         *(objects_viewed, buffer, nan_ignored, is_nan, flat, diagonal),
     ],

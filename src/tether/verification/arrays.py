@@ -18,6 +18,7 @@ from tether.verification.graph import (
     Graph,
     Term,
     as_term,
+    asked_by_user,
     called_by_user,
     constant_of,
     number,
@@ -31,8 +32,6 @@ _FLOATS = (
     float,
     np.float64,
     np.dtype(np.float64),
-    np.dtype(object),
-    object,
     "float",
     "float64",
     "d",
@@ -423,7 +422,11 @@ def _refused_method(name: str) -> Callable[..., Any]:
 
 
 def is_float64(dtype: Any) -> bool:
-    """Whether a `dtype=` leaves float64 numbers as they are."""
+    """Whether a `dtype=` leaves float64 numbers as they are; objects are, where NumPy's own code says so."""
+    if dtype is object or (dtype is not None and np.dtype(dtype).kind == "O"):
+        if asked_by_user():
+            CURRENT[-1].refuse("an array of objects (`dtype=object`)")
+        return True
     return any(dtype is known for known in _FLOATS) or (
         isinstance(dtype, str | np.dtype) and dtype in _FLOATS[3:]
     )
@@ -462,9 +465,14 @@ def checked(graph: Graph, value: Any) -> Any:
         graph.refuse("an integer that float64 does not hold exactly")
     if array.dtype.kind == "b":
         return array.astype(np.float64) if array.ndim else float(array)
-    if array.dtype.kind not in "iufO" or array.dtype == np.longdouble:
+    if array.dtype.kind not in "iufO" or array.dtype == np.longdouble or _are_objects(value, array):
         graph.refuse(f"numbers of type {array.dtype}")
     return value if array.dtype.kind == "O" else array.astype(np.float64)
+
+
+def _are_objects(value: Any, array: np.ndarray) -> bool:
+    """Whether what is no array of ours is one of Python's objects: integers without end, among others."""
+    return array.dtype.kind == "O" and not any(type(entry) is Term for entry in array.flat)
 
 
 def plain(graph: Graph, value: Any) -> np.ndarray:
@@ -476,7 +484,7 @@ def plain(graph: Graph, value: Any) -> np.ndarray:
     if isinstance(value, TermArray):
         return value.view(np.ndarray)
     array = ASARRAY(value)
-    if array.dtype.kind not in "biufO" or array.dtype == np.longdouble:
+    if array.dtype.kind not in "biufO" or array.dtype == np.longdouble or _are_objects(value, array):
         graph.refuse(f"numbers of type {array.dtype}")
     return objects(array.view(np.ndarray))
 
@@ -623,6 +631,8 @@ def make_array(graph: Graph, value: Any) -> Any:
     if type(value) is Term:
         return wrapped(graph, plain(graph, value))
     array = ASARRAY(value)
+    if _are_objects(value, array):
+        graph.refuse(f"an array of objects of type {type(value).__name__}")
     if array.dtype == np.float64 and not isinstance(value, float | np.floating):
         return wrapped(graph, objects(array))
     return wrapped(graph, array)

@@ -178,6 +178,14 @@ def called_by_user() -> bool:
     return not frame.f_code.co_filename.startswith((_OWN, _NUMPY, "<__array_function__"))
 
 
+def asked_by_user() -> bool:
+    """Whether the innermost frame that is not ours is the user's, not NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return frame is not None and not frame.f_code.co_filename.startswith((_NUMPY, "<__array_function__"))
+
+
 def user_line() -> str:
     """``file:line`` of the innermost frame that is neither ours nor NumPy's."""
     frame = sys._getframe(1)
