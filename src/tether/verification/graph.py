@@ -22,6 +22,21 @@ BOOLEAN = frozenset({"less", "less_equal", "equal", "and", "or", "not", "truth"}
 EMPTY, ASARRAY = np.empty, np.asarray  # NumPy's own, whatever they are exchanged for while M is traced
 _OWN = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
+_STABLE = BOOLEAN | {
+    *(
+        "input",
+        "constant",
+        "unset",
+        "select",
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "negative",
+        "absolute",
+    ),
+    *("minimum", "maximum", "square", "sqrt", "sign", "floor", "ceil", "trunc", "rint"),
+}
 COUPLED = "rows that depend on one another's conditions (np.where decides row by row)"
 _DECISIONS, _NODES = 128, 2_000_000
 
@@ -31,11 +46,16 @@ class UnboundedError(Exception):
 
 
 class Node(NamedTuple):
-    """An operation, the nodes it is of, and a number or name that belongs to it."""
+    """An operation, the nodes it is of, a number or name that belongs to it, and for the how manieth time.
+
+    The last tells apart what NumPy may round differently each time: a sum in another order, a sine of the C
+    library and one of NumPy's. Whatever is rounded correctly is the same number each time.
+    """
 
     operation: str
     arguments: tuple[int, ...]
     data: Any = None
+    turn: int = 0
 
 
 @dataclass(eq=False)
@@ -64,11 +84,23 @@ class Graph:
     followed: Sequence[dict[int, bool]] = ()
     finished: bool = False
     _known: dict[Node, int] = field(default_factory=dict)
+    _turns: dict[Node, int] = field(default_factory=dict)
     _images: dict[int, int | None] = field(default_factory=dict)
 
-    def add(self, operation: str, *arguments: int, data: Any = None, line: str | None = None) -> int:
+    def add(
+        self,
+        operation: str,
+        *arguments: int,
+        data: Any = None,
+        line: str | None = None,
+        turn: int | None = None,
+    ) -> int:
         """The number of a node."""
-        node = Node(operation, arguments, data)
+        node = Node(operation, arguments, data, turn or 0)
+        if turn is None and operation not in _STABLE:
+            turn = self._turns.get(node, 0)
+            self._turns[node] = turn + 1
+            node = Node(operation, arguments, data, turn)
         number = self._known.get(node)
         if number is None:
             if len(self.nodes) >= _NODES:
@@ -118,7 +150,7 @@ class Graph:
         waiting = [condition]
         while waiting:
             k = waiting.pop()
-            operation, arguments, _ = self.nodes[k]
+            operation, arguments = self.nodes[k][:2]
             direct = self._given(k)
             if direct is not None or operation not in ("and", "or", "not"):
                 found[k] = direct
@@ -153,14 +185,14 @@ class Graph:
             k = waiting.pop()
             if k in images:
                 continue
-            operation, arguments, data = self.nodes[k]
+            operation, arguments, data, turn = self.nodes[k]
             missing = [a for a in arguments if a not in images]
             if missing:
                 waiting += [k, *missing]
                 continue
             inner = tuple(images[a] for a in arguments)
             data = (0, *data[1:]) if operation == "input" else data
-            images[k] = None if None in inner else self.base._known.get(Node(operation, inner, data))  # type: ignore[arg-type]
+            images[k] = None if None in inner else self.base._known.get(Node(operation, inner, data, turn))  # type: ignore[arg-type]
         return images[number]
 
     def taken_over(self, other: Graph) -> list[int]:
@@ -168,7 +200,7 @@ class Graph:
         places: list[int] = []
         for node, line in zip(other.nodes, other.lines, strict=True):
             arguments = (places[a] for a in node.arguments)
-            places.append(self.add(node.operation, *arguments, data=node.data, line=line))
+            places.append(self.add(node.operation, *arguments, data=node.data, line=line, turn=node.turn))
         return places
 
 

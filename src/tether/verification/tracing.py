@@ -116,7 +116,7 @@ def _extract(graph: Graph, roots: list[int]) -> Program:
                 continue
             place[k] = len(nodes)
             data = node.data[1] if node.operation == "input" else node.data
-            nodes.append(Node(node.operation, tuple(place[a] for a in node.arguments), data))
+            nodes.append(node._replace(arguments=tuple(place[a] for a in node.arguments), data=data))
             lines.append(graph.lines[k])
             waiting.pop()
     return Program(tuple(nodes), tuple(lines), tuple(place[root] for root in roots))
