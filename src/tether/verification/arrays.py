@@ -245,7 +245,7 @@ def _laid_out_like(array: TermArray) -> np.ndarray | None:
 
 
 def _by_numpy(function: Any, args: Any, kwargs: Any) -> Any:
-    """What NumPy makes of numbers that inputs have no part in; None where they have, or it is no new array."""
+    """What NumPy makes of numbers that inputs have no part in; None where they have, or none is new."""
     if function is np.empty_like:
         return None
     arrays: list[np.ndarray] = []
