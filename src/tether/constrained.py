@@ -19,12 +19,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from tether.blending import RIM
 from tether.bounds import AffineBounds, Bounds, IntervalBounds, Limits
 from tether.cells import Cells, Location
 from tether.data import Array, Scaling, Schema, Target, check_matrix
 from tether.limits import check_widths
-from tether.nearest import nearest_torch
+from tether.tethers import AffineTether, DirectTether, FreeTether, IntervalTether, Tether
+from tether.tethers.frame import TorchFrame
 from tether.trusted import TrustedModel
 
 Operator = Literal["sigmoid", "clip", "project"]
@@ -54,21 +54,32 @@ class _ProjectedClip(torch.autograd.Function):
 
 
 def constrain(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) -> Tensor:
-    """The constraining operator: `values` (N, P) mapped into [lower, upper], exactly, in their dtype.
+    """`values` (N, P) mapped into [lower, upper], exactly, in their dtype; NaN stays what it is.
 
     `sigmoid` (paper, eq. 1) takes `values` as logits: ``lower + σ(values) (upper - lower)``. `clip`
     (paper, Proj) takes them as outputs, and so does `project`, the closed form of HardNet (Min and Azizan,
-    2024) for limits on each output: its gradient is zero outside. All end in a clamp, because sums may
-    round out.
+    2024) for limits on each output. All end in a clip, because sums may round out.
+
+    Differentiates as what it is: limits depend on the input, and on and beyond them the output follows them.
+    """
+    if operator == "sigmoid":
+        values = lower + torch.sigmoid(values) * (upper - lower)
+    inside = torch.minimum(torch.maximum(values, lower), upper)
+    # Without room it is the limits that are followed, also where the network happens to agree with them.
+    return torch.where((upper > lower) | values.isnan(), inside, lower)
+
+
+def constrain_in_training(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) -> Tensor:
+    """The numbers of :func:`constrain` between limits that are constants, with the gradient of training.
+
+    That of `clip` leads back between the limits; it is no derivative, and no model is differentiated by it.
     """
     if operator == "clip":
-        result = _ProjectedClip.apply(values, lower, upper)
-    elif operator == "project":
-        # Its `values + relu(lower - values) - relu(values - upper)`, which would not survive infinities.
-        result = torch.clamp(values, lower, upper)
-    else:
-        result = torch.clamp(lower + torch.sigmoid(values) * (upper - lower), lower, upper)
-    return result  # type: ignore[return-value]
+        return _ProjectedClip.apply(values, lower, upper)  # type: ignore[return-value]
+    if operator == "sigmoid":
+        values = lower + torch.sigmoid(values) * (upper - lower)
+    # HardNet's `values + relu(lower - values) - relu(values - upper)`, which would not survive infinities.
+    return torch.clamp(values, lower, upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +121,19 @@ class Frame:
         """(N, P): what is added to the target to give the next state."""
         base = self.schema.base(states)
         return base if self.target == "increment" else np.zeros_like(base)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearization:
+    """Derivatives of next states.
+
+    Attributes:
+        states: (N, P, dx) by the states.
+        controls: (N, P, du) by the controls.
+    """
+
+    states: Array
+    controls: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +184,9 @@ class LearnedModel(nn.Module, ABC):
         super().__init__()
         self.network = network
         self.frame = frame
+        self.torch_frame = TorchFrame(frame.schema, frame.target, frame.inputs, frame.outputs)
+        self.tether: Tether
+        """Limits as torch sees them."""
         self.record: dict = {}
         """What is known of the fit: configuration, digests, coverage. Saved with the model."""
 
@@ -186,6 +213,43 @@ class LearnedModel(nn.Module, ABC):
     @abstractmethod
     def limits(self, inputs: Array, location: Location) -> Limits:
         """Bounds on the target at physical inputs (N, D)."""
+
+    def forward(self, states: Tensor, controls: Tensor) -> Tensor:
+        """Next states (N, P), or (P,) of one row, in float64; differentiable in weights and inputs.
+
+        Torch alone, on any device, without a branch: it can be mapped, compiled and exported. What it returns
+        is what :meth:`predict` returns, to rounding; where an input or a weight is NaN, so is the output.
+        """
+        inputs = torch.cat([states, controls], dim=-1).double()
+        rows = self.torch_frame.wrapped(inputs.unsqueeze(0) if inputs.dim() == 1 else inputs)
+        parameter = next(self.network.parameters(), rows)
+        raw = self.network(self.torch_frame.features(rows).to(parameter.dtype)).double()
+        room = self.tether.room(rows)
+        if self.operator == "sigmoid":
+            target = constrain(raw, room.lower, room.upper, "sigmoid")
+        else:
+            values = self.torch_frame.output_center + self.torch_frame.output_scale * raw
+            values = values if self.operator == "project" else room.anchor + values
+            target = constrain(values, room.lower, room.upper, self.operator or "clip")
+        following = self.torch_frame.ahead(rows, target)
+        return following.squeeze(0) if inputs.dim() == 1 else following
+
+    def linearize(self, states: ArrayLike, controls: ArrayLike) -> Linearization:
+        """Derivatives of the prediction at states (N, dx) and controls (N, du).
+
+        Of the function as it is: inside the room the network's and the tether's together, on its limits the
+        tether's.
+        """
+        inputs = torch.from_numpy(self._check_inputs(states, controls))
+        inputs = inputs.to(self.torch_frame.input_center.device).requires_grad_()
+        dx = len(self.schema.states)
+        with torch.enable_grad():
+            following = self(inputs[:, :dx], inputs[:, dx:])
+        rows = [
+            torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in following.unbind(1)
+        ]
+        jacobian = torch.stack(rows, dim=1).cpu().numpy()
+        return Linearization(jacobian[:, :, :dx], jacobian[:, :, dx:])
 
     def respond(self, raw: Tensor, lower: Tensor, upper: Tensor, anchor: Tensor) -> Tensor:
         """Target (N, P) from raw output and the limits (N, P); inside them whatever `raw` is, NaN apart."""
@@ -300,6 +364,10 @@ class LearnedModel(nn.Module, ABC):
 class UnconstrainedModel(LearnedModel):
     """A network without a tether: Vanilla, Augmented Lagrangian."""
 
+    def __init__(self, network: nn.Module, frame: Frame) -> None:
+        super().__init__(network, frame)
+        self.tether = FreeTether(len(frame.schema.outputs))
+
     @property
     def operator(self) -> None:
         """None."""
@@ -331,6 +399,7 @@ class DirectModel(LearnedModel):
         super().__init__(network, frame)
         self.trusted = trusted
         self.half_width = half_width
+        self.tether = DirectTether(trusted, half_width, frame.schema, frame.target)
 
     @property
     def operator(self) -> Operator:
@@ -394,6 +463,9 @@ class ConstrainedModel(LearnedModel):
             raise ValueError("`bounds` must say of the outputs that are angles that they are; these do not.")
         self.cells = cells
         self.bounds = bounds
+        self.tether = (
+            AffineTether(cells, bounds) if isinstance(bounds, AffineBounds) else IntervalTether(cells, bounds)
+        )
         self._operator: Operator = operator
 
     @property
@@ -414,100 +486,6 @@ class ConstrainedModel(LearnedModel):
     def _bare(self) -> bool:
         """Whether the network predicts the target itself, rather than its deviation from A."""
         return self._operator == "project"
-
-    def forward(self, states: Tensor, controls: Tensor) -> Tensor:
-        """Next states (N, P) as a float64 tensor, differentiable in the network's weights and the inputs.
-
-        Runs wholly in torch, on any device; the cell of a row is the same as :meth:`predict` finds.
-        """
-        inputs = torch.cat([states, controls], dim=1).double()
-        if not torch.isfinite(inputs).all():
-            raise ValueError("inputs must be finite numbers; got NaN or infinity.")
-        tensor = _OnDevice(inputs.device)
-        inputs = torch.where(tensor(self.schema.input_angles), _wrap(inputs), inputs)
-        cell = nearest_torch(inputs.detach() / tensor(self.cells.scale), tensor(self.cells.memories))[0]
-        raw = self.network(self._features(inputs, tensor)).double()
-        target = self.respond(raw, *self._limits(inputs, cell, tensor))
-        if torch.isnan(target).any():
-            raise ValueError("the network must give numbers; got NaN. Its weights are damaged.")
-        if self.frame.target == "next_state":
-            return target
-        return inputs[:, tensor(self.schema.advanced)] + target
-
-    def _limits(self, inputs: Tensor, cell: Tensor, tensor: _OnDevice) -> tuple[Tensor, Tensor, Tensor]:
-        bounds = self.bounds
-        if isinstance(bounds, AffineBounds):
-            around, weight = cell[:, None], torch.ones_like(inputs[:, :1])
-            if bounds.blend:
-                around, weight = self._around(inputs, cell, bounds.blend, tensor)
-            offset = inputs[:, None] - tensor(self.cells.centers)[around]
-            slope = torch.einsum("nbpd,nbd->nbp", tensor(bounds.expansion.jacobian)[around], offset)
-            anchors = tensor(bounds.expansion.center)[around] + slope
-            if bounds.blend and bounds.angles.any():
-                anchors = torch.where(tensor(bounds.angles), one_turn(anchors, weight), anchors)
-            anchor = (weight[:, :, None] * anchors).sum(dim=1)
-            width = (weight[:, :, None] * tensor(bounds.half_width)[around]).sum(dim=1)
-            width = width * tensor(bounds.opening(self.cells, inputs.detach().cpu().numpy()))[:, None]
-            lower, upper = anchor - width, anchor + width
-            return lower, upper, torch.zeros_like(anchor) if self._bare else anchor
-        lower, upper = tensor(bounds.lower)[cell], tensor(bounds.upper)[cell]
-        return lower, upper, torch.zeros_like(lower)
-
-    def _around(self, inputs: Tensor, cell: Tensor, count: int, tensor: _OnDevice) -> tuple[Tensor, Tensor]:
-        """(N, B) cells that take part and their weights: :func:`tether.blending.neighbourhood` in torch."""
-        scaled, memories = inputs / tensor(self.cells.scale), tensor(self.cells.memories)
-        count = min(count, len(memories) - 1)
-        if count < 2:
-            return cell[:, None], torch.ones_like(inputs[:, :1])
-        around = torch.topk(
-            (memories**2).sum(dim=1) - 2 * scaled.detach() @ memories.T, count + 1, largest=False
-        ).indices
-        squared, order = ((scaled[:, None] - memories[around]) ** 2).sum(dim=2).sort(dim=1)
-        around = around.gather(1, order)[:, :count]
-        distance = squared[:, :count].clamp_min(torch.finfo(torch.float64).tiny).sqrt()
-        span = (squared[:, -1:] - squared[:, :1]).clamp_min(torch.finfo(torch.float64).tiny)
-        radii = tensor(self.cells.radii)[around]
-        rim = ((radii - distance) / (RIM * radii)).clamp(0, 1)
-        weight = (squared[:, -1:] - squared[:, :count]) / span * rim
-        total = weight.sum(dim=1, keepdim=True)
-        alone = total <= 0
-        first = torch.arange(count, device=inputs.device) == 0
-        around = torch.where(alone & first, cell[:, None], around)
-        weight = torch.where(alone, first.to(weight.dtype), weight / torch.where(alone, 1.0, total))
-        return around, weight
-
-    def _features(self, inputs: Tensor, tensor: _OnDevice) -> Tensor:
-        angles = tensor(self.schema.input_angles)
-        plain = (inputs - tensor(self.frame.inputs.center)) / tensor(self.frame.inputs.scale)
-        features = torch.cat([plain[:, ~angles], inputs[:, angles].sin(), inputs[:, angles].cos()], dim=1)
-        parameter = next(self.network.parameters(), features)
-        return features.to(parameter.dtype)
-
-
-def one_turn(anchors: Tensor, weight: Tensor) -> Tensor:
-    """:func:`tether.blending.one_turn` in torch, of angles (N, B, P) and weights (N, B)."""
-    first = (weight > 0).to(torch.uint8).argmax(dim=1)[:, None, None].expand(-1, 1, anchors.shape[2])
-    turn = 2 * torch.pi
-    turns = torch.round((anchors - anchors.gather(1, first)).detach() / turn)
-    return anchors - turn * turns
-
-
-class _OnDevice:
-    """Arrays as tensors on one device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-
-    def __call__(self, values: NDArray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
-
-
-def _wrap(angles: Tensor) -> Tensor:
-    """:func:`tether.data.wrap_angle`, operation by operation, so that both give the same bits."""
-    turns = torch.floor((angles.detach() + torch.pi) / (2 * torch.pi))
-    wrapped = angles - 2 * torch.pi * turns
-    wrapped = torch.where((wrapped >= -torch.pi) & (wrapped < torch.pi), wrapped, -torch.pi)
-    return torch.where((angles >= -torch.pi) & (angles < torch.pi), angles, wrapped)
 
 
 def _no_limits(anchor: Array) -> Limits:

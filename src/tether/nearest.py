@@ -249,6 +249,47 @@ def _query(inputs, memories, centre, extent, blocks, offsets, cell, squared_dist
 
 
 @compiled
+def _insert(score, k, scores, found, filled):
+    """Puts a memory into a short list in order of score; returns how many are in it."""
+    count = scores.shape[0]
+    if filled == count and not score < scores[count - 1]:
+        return filled
+    place = min(filled, count - 1)
+    while place > 0 and score < scores[place - 1]:
+        scores[place], found[place] = scores[place - 1], found[place - 1]
+        place -= 1
+    scores[place], found[place] = score, k
+    return min(filled + 1, count)
+
+
+@compiled
+def _query_few(inputs, memories, centre, extent, blocks, offsets, found):
+    count, dimensions = inputs.shape
+    unit = extent[0]
+    groups = blocks.shape[0] * BLOCK // GROUP
+    points = np.empty((dimensions, _POINTS), np.float32)
+    scores = np.empty((_POINTS, groups * GROUP), np.float32)
+    minima = np.empty((_POINTS, groups), np.float32)
+    best = np.empty(found.shape[1])
+    for first in range(0, count, _POINTS):
+        for p in range(_POINTS):
+            for d in range(dimensions):
+                points[d, p] = (inputs[min(first + p, count - 1), d] - centre[d]) * unit
+        for group in range(groups if unit > 0.0 else 0):
+            _score_four(points, blocks, offsets, scores, minima, group)
+        for p in range(min(_POINTS, count - first)):
+            filled = 0
+            for group in range(groups):
+                if unit > 0.0 and filled == best.shape[0] and minima[p, group] >= best[-1]:
+                    continue
+                for k in range(group * GROUP, min((group + 1) * GROUP, memories.shape[0])):
+                    score = np.float64(scores[p, k]) if unit > 0.0 else 0.0
+                    if unit <= 0.0:
+                        score = exact_squared_distance(inputs[first + p], memories[k])
+                    filled = _insert(score, k, best, found[first + p], filled)
+
+
+@compiled
 def _pack(memories, centre, extent, blocks, offsets):
     """Centres and scales the memories into float32 blocks.
 
@@ -321,6 +362,16 @@ class NearestIndex:
         self._offsets = np.full((self._blocks.shape[0], BLOCK), np.inf, np.float32)
         _pack(self.memories, self._centre, self._extent, self._blocks, self._offsets)
 
+    @property
+    def packed(self) -> dict[str, np.ndarray]:
+        """What :func:`query_packed` is given besides the memories."""
+        return {
+            "center": self._centre,
+            "extent": self._extent,
+            "blocks": self._blocks,
+            "offsets": self._offsets,
+        }
+
     def query(self, inputs: np.ndarray) -> Nearest:
         """Finds the exactly nearest memory of each input.
 
@@ -336,25 +387,52 @@ class NearestIndex:
                 f"`inputs` must have as many columns as `memories`; got {inputs.shape[1]} and "
                 f"{self.memories.shape[1]}. Give the same inputs in the same order."
             )
-        count = inputs.shape[0]
-        found = Nearest(np.empty(count, np.int64), np.empty(count, np.float64))
-        if count * self.memories.size < _SMALL_WORK:
-            self._run(inputs, found, slice(0, count))
-        else:
-            in_threads(lambda rows: self._run(inputs, found, rows), count)
-        return found
+        return query_packed(inputs, self.memories, **self.packed)
 
-    def _run(self, inputs: np.ndarray, found: Nearest, rows: slice) -> None:
-        _query(
-            inputs[rows],
-            self.memories,
-            self._centre,
-            self._extent,
-            self._blocks,
-            self._offsets,
-            found.cell[rows],
-            found.squared_distance[rows],
-        )
+
+def query_packed(
+    inputs: np.ndarray,
+    memories: np.ndarray,
+    center: np.ndarray,
+    extent: np.ndarray,
+    blocks: np.ndarray,
+    offsets: np.ndarray,
+) -> Nearest:
+    """:meth:`NearestIndex.query` of the arrays that an index consists of, all C-contiguous."""
+    count = inputs.shape[0]
+    found = Nearest(np.empty(count, np.int64), np.empty(count, np.float64))
+
+    def run(rows: slice) -> None:
+        cell, squared = found.cell[rows], found.squared_distance[rows]
+        _query(inputs[rows], memories, center, extent, blocks, offsets, cell, squared)
+
+    if count * memories.size < _SMALL_WORK:
+        run(slice(0, count))
+    else:
+        in_threads(run, count)
+    return found
+
+
+def query_few(
+    inputs: np.ndarray,
+    memories: np.ndarray,
+    center: np.ndarray,
+    extent: np.ndarray,
+    blocks: np.ndarray,
+    offsets: np.ndarray,
+    count: int,
+) -> np.ndarray:
+    """(N, count) the nearest memories of each input, about in order: near ties may go either way."""
+    found = np.zeros((inputs.shape[0], count), np.int64)
+
+    def run(rows: slice) -> None:
+        _query_few(inputs[rows], memories, center, extent, blocks, offsets, found[rows])
+
+    if len(inputs) * memories.size < _SMALL_WORK:
+        run(slice(0, len(inputs)))
+    else:
+        in_threads(run, len(inputs))
+    return found
 
 
 def nearest(inputs: np.ndarray, memories: np.ndarray) -> Nearest:

@@ -50,8 +50,9 @@ from torch import Tensor, nn
 from tether.blending import RIM
 from tether.bounds import PINNED_REACH, AffineBounds, IntervalBounds
 from tether.cells import Cells
-from tether.constrained import ConstrainedModel, one_turn
+from tether.constrained import ConstrainedModel
 from tether.data import QUARTER_TURN, Array, Schema, Target
+from tether.tethers.blending import one_turn
 
 Single = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from tether.atomic import content_digest, read_tensors, write_tensors
 from tether.bounds import Limits
-from tether.constrained import LearnedModel, Operator, constrain
+from tether.constrained import LearnedModel, Operator, constrain_in_training
 from tether.data import Array
 from tether.documents import at_least_zero, checked, items, maybe, number, record, whole
 from tether.errors import StorageError
@@ -397,7 +397,7 @@ def _respond(run: _Run, raw: Tensor, lower: Tensor, upper: Tensor, widening: flo
         # The paper's second line raises the upper bound from the lower one; a typo for this.
         width = widening * (upper - lower)
         lower, upper = lower - width, upper + width
-    return constrain(raw, lower, upper, run.operator)
+    return constrain_in_training(raw, lower, upper, run.operator)
 
 
 @torch.no_grad()

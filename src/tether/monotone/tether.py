@@ -123,7 +123,7 @@ class MonotoneModel(LearnedModel):
 
     def __init__(self, network: MonotoneNetwork, frame: Frame, tether: MonotoneTether) -> None:
         super().__init__(network, frame)
-        self.tether = tether
+        self.tether: MonotoneTether = tether  # type: ignore[assignment]
         unmet = self.unmet_premise()
         if unmet is not None:
             raise ValueError(f"{unmet}; that is not so.")

@@ -1,0 +1,52 @@
+"""What tethers have in common, in any precision: how far they open, and how neighbouring cells are averaged.
+
+A convex combination of bounds that are valid at an input is valid there. A cell may take part wherever its
+coverage ball holds the input; its weight falls to zero at the rim of that ball, and towards the distance of
+the first neighbour that takes no part, so that none enters or leaves with a jump.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tether.blending import RIM
+
+
+def opening(inputs: Tensor, pinned: Tensor, rate: Tensor) -> Tensor:
+    """(N, 1) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.
+
+    It opens with the square of the distance: then rounding that takes a model off the pinned inputs is not
+    amplified step by step.
+
+    Args:
+        inputs: (N, D).
+        pinned: (D,) what the probes agree on.
+        rate: (D,) how fast it opens along each input, 0 where probes do not agree.
+    """
+    away = ((inputs - pinned) * rate).abs().amax(dim=1, keepdim=True)
+    return torch.clamp_max(away, 1.0).square()
+
+
+def closeness(squared: Tensor, radii: Tensor) -> Tensor:
+    """(N, B) weights, not yet normalised, of the nearest B cells.
+
+    Args:
+        squared: (N, B + 1) squared distances to the nearest memories, nearest first.
+        radii: (N, B) coverage radii of the first B of them.
+    """
+    tiny = torch.finfo(squared.dtype).tiny
+    near, last = squared[:, :-1], squared[:, -1:]
+    rim = (radii - near.clamp_min(tiny).sqrt()) / (RIM * radii)
+    # All as far as the first that takes no part: each counts alike.
+    tied = last <= near[:, :1]
+    share = torch.where(tied, 1.0, (last - near) / torch.where(tied, 1.0, last - near[:, :1]))
+    return share * rim.clamp(0, 1)
+
+
+def one_turn(anchors: Tensor, weight: Tensor) -> Tensor:
+    """Angles (N, B, P), each moved by whole turns to be nearest to the first that has a weight (N, B)."""
+    first = (weight > 0).to(torch.uint8).argmax(dim=1)[:, None, None].expand(-1, 1, anchors.shape[2])
+    turn = 2 * torch.pi
+    turns = torch.round((anchors - anchors.gather(1, first)).detach() / turn)
+    return anchors - turn * turns

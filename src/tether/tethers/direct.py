@@ -1,0 +1,75 @@
+"""M itself at run time, and a network that stays near it; no cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tether.data import Schema, Target
+from tether.tethers.tether import Room, Tether
+from tether.trusted import TrustedModel
+
+_STEP = 2.0**-17
+"""Of central differences, relative to an input's size: near the cube root of float64's precision."""
+
+
+class DirectTether(Tether):
+    """Outputs within ``half_width`` of M; with an infinite one it is the usual hybrid, M plus a residual.
+
+    Args:
+        trusted: M.
+        half_width: (P,) how far an output may be from M.
+        schema: what the columns mean.
+        target: whether next states or increments are bounded.
+    """
+
+    half_width: Tensor
+
+    def __init__(self, trusted: TrustedModel, half_width: NDArray, schema: Schema, target: Target) -> None:
+        super().__init__()
+        self.trusted, self.schema = trusted, schema
+        self.target: Target = target
+        self.register_buffer("half_width", torch.from_numpy(np.array(half_width, dtype=np.float64)))
+
+    def room(self, inputs: Tensor) -> Room:
+        """M plus and minus the half-width."""
+        anchor = _Answers.apply(inputs, self)
+        assert isinstance(anchor, Tensor)
+        return Room(anchor - self.half_width, anchor + self.half_width, anchor)
+
+    def answers(self, inputs: NDArray) -> NDArray:
+        """(N, P) M's target at inputs (N, D)."""
+        return self.trusted.target(inputs, self.schema, self.target)
+
+    def slopes(self, inputs: NDArray) -> NDArray:
+        """(N, P, D) its derivative: as the user gave it, else by central differences."""
+        if self.trusted.jacobian is not None:
+            return self.trusted.target_jacobian(inputs, self.schema, self.target)
+        columns = []
+        for d in range(inputs.shape[1]):
+            step = np.zeros_like(inputs)
+            step[:, d] = _STEP * np.maximum(1.0, np.abs(inputs[:, d]))
+            above, below = inputs + step, inputs - step
+            rise = self.schema.near(self.answers(above) - self.answers(below), np.zeros(1))
+            columns.append(rise / (above - below)[:, d : d + 1])
+        return np.stack(columns, axis=2)
+
+
+class _Answers(torch.autograd.Function):
+    """M's target as torch sees it: its values from NumPy, its derivative when asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, tether: DirectTether) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(inputs)
+        ctx.tether = tether
+        return torch.from_numpy(tether.answers(inputs.detach().cpu().numpy())).to(inputs.device)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (inputs,) = ctx.saved_tensors
+        slopes = torch.from_numpy(ctx.tether.slopes(inputs.detach().cpu().numpy())).to(gradient.device)
+        return torch.einsum("np,npd->nd", gradient, slopes), None

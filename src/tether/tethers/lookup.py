@@ -1,0 +1,144 @@
+"""The nearest memories of an input in torch, as fast as in NumPy: one operation that torch can trace.
+
+On a CPU it is the exact search of :mod:`tether.nearest`; elsewhere, distances to all memories, exact too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tether.cells import Cells
+from tether.nearest import nearest_torch, query_few, query_packed
+from tether.tethers.tether import Fixed
+
+
+@torch.library.custom_op("tether::nearest", mutates_args=())
+def _nearest(
+    points: Tensor, memories: Tensor, center: Tensor, extent: Tensor, blocks: Tensor, offsets: Tensor
+) -> Tensor:
+    if points.device.type != "cpu":
+        return nearest_torch(points, memories)[0]
+    packed = (part.detach().numpy() for part in (memories, center, extent, blocks, offsets))
+    return torch.from_numpy(query_packed(points.detach().contiguous().numpy(), *packed).cell)
+
+
+@_nearest.register_fake
+def _(
+    points: Tensor, memories: Tensor, center: Tensor, extent: Tensor, blocks: Tensor, offsets: Tensor
+) -> Tensor:
+    del memories, center, extent, blocks, offsets
+    return points.new_empty(points.shape[0], dtype=torch.int64)
+
+
+@torch.library.custom_op("tether::few_nearest", mutates_args=())
+def _few_nearest(
+    points: Tensor,
+    memories: Tensor,
+    center: Tensor,
+    extent: Tensor,
+    blocks: Tensor,
+    offsets: Tensor,
+    count: int,
+) -> Tensor:
+    if points.device.type != "cpu":
+        squared = (memories**2).sum(dim=1) - 2 * points @ memories.T
+        return torch.topk(squared, count, largest=False).indices
+    packed = (part.detach().numpy() for part in (memories, center, extent, blocks, offsets))
+    return torch.from_numpy(query_few(points.detach().contiguous().numpy(), *packed, count=count))
+
+
+@_few_nearest.register_fake
+def _(
+    points: Tensor,
+    memories: Tensor,
+    center: Tensor,
+    extent: Tensor,
+    blocks: Tensor,
+    offsets: Tensor,
+    count: int,
+) -> Tensor:
+    del memories, center, extent, blocks, offsets
+    return points.new_empty((points.shape[0], count), dtype=torch.int64)
+
+
+def _by_row(operation: Any) -> Any:
+    """Rows do not know of one another, so that rows of a batch of batches are just more rows."""
+
+    def batched(info: Any, in_dims: Any, points: Tensor, *rest: Any) -> Any:
+        del info
+        if in_dims[0] is None or any(dim is not None for dim in in_dims[1:]):
+            raise NotImplementedError("only inputs can be mapped over, not the memories of a tether")
+        points = points.movedim(in_dims[0], 0)
+        return operation(points.flatten(0, 1), *rest).unflatten(0, points.shape[:2]), 0
+
+    return batched
+
+
+_nearest.register_vmap(_by_row(_nearest))
+_few_nearest.register_vmap(_by_row(_few_nearest))
+
+
+class CellLookup(Fixed):
+    """Cells of physical inputs (N, C), and those around them; the same cells as :class:`Cells` finds."""
+
+    memories: Tensor
+    edges: Tensor
+    scale: Tensor
+    radii: Tensor
+    box_lower: Tensor
+    box_upper: Tensor
+    centers: Tensor
+    index_center: Tensor
+    index_extent: Tensor
+    index_blocks: Tensor
+    index_offsets: Tensor
+
+    STORED = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
+
+    def __init__(self, cells: Cells) -> None:
+        super().__init__()
+        for name in self.STORED:
+            self.register_buffer(name, torch.from_numpy(np.array(getattr(cells, name))))
+        self._derive(cells)
+        self.register_load_state_dict_post_hook(_derive_again)
+
+    def _derive(self, cells: Cells) -> None:
+        """What follows from the stored arrays."""
+        derived = {
+            "centers": cells.centers,
+            **{f"index_{name}": values for name, values in cells.index.packed.items()},
+        }
+        for name, values in derived.items():
+            moved = torch.from_numpy(np.ascontiguousarray(values)).to(self.memories.device)
+            self.register_buffer(name, moved, persistent=False)
+
+    @property
+    def _index(self) -> tuple[Tensor, ...]:
+        return (
+            self.memories,
+            self.index_center,
+            self.index_extent,
+            self.index_blocks,
+            self.index_offsets,
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(N,) the exactly nearest memory of physical inputs (N, C)."""
+        return _nearest((inputs / self.scale).detach(), *self._index)
+
+    def around(self, inputs: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """(N, count) the nearest memories, nearest first, and squared scaled distances to them."""
+        scaled = inputs / self.scale
+        cell = _few_nearest(scaled.detach(), *self._index, count)
+        squared, order = ((scaled[:, None] - self.memories[cell]) ** 2).sum(dim=2).sort(dim=1, stable=True)
+        return cell.gather(1, order), squared
+
+
+def _derive_again(module: Any, incompatible: Any) -> None:
+    del incompatible
+    arrays = {name: getattr(module, name).cpu().numpy().copy() for name in CellLookup.STORED}
+    module._derive(Cells(**arrays))
