@@ -397,13 +397,15 @@ def test_files_of_another_kind(refused: Refusal, name: str, content: bytes, frag
         (["--probes", "somewhere"], "`--probes` must be"),
         (["--probes", "v=slow"], "`--probes` must be name=low:high or name=value; got 'v=slow'"),
         (["--probes", "v=1:2:3"], "`--probes` must be name=low:high or name=value"),
-        (["--probes", "v=2:1"], "low <= high; got 2.0:1.0 for 'v'"),
-        (["--probes", "w=0"], "`box` must name inputs (x, v, u); got w"),
+        (["--probes", "v=2:1"], "`--probes` must have finite limits, low <= high; got 2.0:1.0 for 'v'"),
+        (["--probes", "w=0"], "`--probes` must name inputs (x, v, u); got w"),
+        (["--probes", "jitter=0:1"], "`--probes` must name inputs (x, v, u); got jitter"),
         (["--probes", ""], "`--probes` must be a file, a box or jitter=SPREAD"),
-        (["--probes", "jitter=-1"], "`spread` must be a finite number >= 0; got -1.0"),
+        (["--probes", "jitter=-1"], "`--probes` jitter must be a finite number >= 0; got -1.0"),
+        (["--probes", "jitter=nan"], "`--probes` jitter must be a finite number >= 0; got nan"),
         (["--probes", "absent.csv"], "`absent.csv` must be a file; there is none"),
-        (["--probe-count", "0"], "`count` must be at least 1; got 0"),
-        (["--probes", "v=0", "--probe-count", "0"], "`count` must be at least 1; got 0"),
+        (["--probe-count", "0"], "`--probe-count` must be at least 1; got 0"),
+        (["--probes", "v=0", "--probe-count", "0"], "`--probe-count` must be at least 1; got 0"),
         (["--domain", "x"], "`--domain` must be name=value"),
         (["--domain", "x=far"], "`--domain` must be name=low:high or name=value; got 'x=far'"),
         (["--domain", "w=0:1"], "`domain` must name inputs (x, v, u); got w"),
@@ -747,7 +749,10 @@ def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -
     assert "monotone by construction, 6 memories" in run("info", out).out
     certified = run("certify", out, *trusted, "--out", tmp_path / "again.json")
     assert certified.code == 0 and "Evidence level: proved" in certified.out
-    assert run("attack", out, *trusted, "--evaluations", 1000).code == 0
+    attacked = run("attack", out, *trusted, "--evaluations", 1000)
+    assert attacked.code == 0
+    assert "any weights can reach is" in attacked.out
+    assert "  " not in attacked.out, "without a unit there is nothing, not even a blank, in its place"
     predicted = run("predict", out, "--data", tmp_path / "dosed.csv", "--out", tmp_path / "predicted.csv")
     assert predicted.code == 0 and "0 outside the domain" in predicted.out
     assert run("report", out, "--out", tmp_path / "again.html").code == 0
