@@ -364,6 +364,22 @@ def test_fewer_points_than_memories(refused: Refusal) -> None:
     )  # fmt: skip
 
 
+def test_a_delta_that_no_number_of_memories_keeps(refused: Refusal) -> None:
+    """The line says which of the two to change, and why there are more memories than were asked for."""
+    refused.trusted.write_text(
+        "import numpy as np\ndef frictionless(s, u):\n"
+        "    return s + 0.1 * np.stack([np.sin(3 * s[:, 1]) * s[:, 0] ** 2, u[:, 0]], axis=1)\n"
+    )
+    asked = ["--memories", "50", "--delta", "1e-6"]
+    refused(*asked, fragments=["got 'interval'", "Choose bounds 'affine' (command line: `--bounds affine`)"])
+    out = refused.data.parent / "run"
+    arguments = fit_arguments(refused.data, f"{refused.trusted}:frictionless", out)
+    outcome = refused.run(*arguments, *asked, "--bounds", "affine")
+    assert outcome.code == 1
+    assert "with 129 memories, grown from 50, as many as the data allow, 0.0 % of held-out" in outcome.err
+    assert "Allow a larger `delta` (`memories` is only where the search starts)" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fragment"),
     [
