@@ -364,6 +364,22 @@ def test_fewer_points_than_memories(refused: Refusal) -> None:
     )  # fmt: skip
 
 
+def test_a_delta_that_no_number_of_memories_keeps(refused: Refusal) -> None:
+    """The line says which of the two to change, and why there are more memories than were asked for."""
+    refused.trusted.write_text(
+        "import numpy as np\ndef frictionless(s, u):\n"
+        "    return s + 0.1 * np.stack([np.sin(3 * s[:, 1]) * s[:, 0] ** 2, u[:, 0]], axis=1)\n"
+    )
+    asked = ["--memories", "50", "--delta", "1e-6"]
+    refused(*asked, fragments=["got 'interval'", "Choose bounds 'affine' (command line: `--bounds affine`)"])
+    out = refused.data.parent / "run"
+    arguments = fit_arguments(refused.data, f"{refused.trusted}:frictionless", out)
+    outcome = refused.run(*arguments, *asked, "--bounds", "affine")
+    assert outcome.code == 1
+    assert "with 129 memories, grown from 50, as many as the data allow, 0.0 % of held-out" in outcome.err
+    assert "Allow a larger `delta` (`memories` is only where the search starts)" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fragment"),
     [
@@ -397,13 +413,15 @@ def test_files_of_another_kind(refused: Refusal, name: str, content: bytes, frag
         (["--probes", "somewhere"], "`--probes` must be"),
         (["--probes", "v=slow"], "`--probes` must be name=low:high or name=value; got 'v=slow'"),
         (["--probes", "v=1:2:3"], "`--probes` must be name=low:high or name=value"),
-        (["--probes", "v=2:1"], "low <= high; got 2.0:1.0 for 'v'"),
-        (["--probes", "w=0"], "`box` must name inputs (x, v, u); got w"),
+        (["--probes", "v=2:1"], "`--probes` must have finite limits, low <= high; got 2.0:1.0 for 'v'"),
+        (["--probes", "w=0"], "`--probes` must name inputs (x, v, u); got w"),
+        (["--probes", "jitter=0:1"], "`--probes` must name inputs (x, v, u); got jitter"),
         (["--probes", ""], "`--probes` must be a file, a box or jitter=SPREAD"),
-        (["--probes", "jitter=-1"], "`spread` must be a finite number >= 0; got -1.0"),
+        (["--probes", "jitter=-1"], "`--probes` jitter must be a finite number >= 0; got -1.0"),
+        (["--probes", "jitter=nan"], "`--probes` jitter must be a finite number >= 0; got nan"),
         (["--probes", "absent.csv"], "`absent.csv` must be a file; there is none"),
-        (["--probe-count", "0"], "`count` must be at least 1; got 0"),
-        (["--probes", "v=0", "--probe-count", "0"], "`count` must be at least 1; got 0"),
+        (["--probe-count", "0"], "`--probe-count` must be at least 1; got 0"),
+        (["--probes", "v=0", "--probe-count", "0"], "`--probe-count` must be at least 1; got 0"),
         (["--domain", "x"], "`--domain` must be name=value"),
         (["--domain", "x=far"], "`--domain` must be name=low:high or name=value; got 'x=far'"),
         (["--domain", "w=0:1"], "`domain` must name inputs (x, v, u); got w"),
@@ -747,7 +765,10 @@ def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -
     assert "monotone by construction, 6 memories" in run("info", out).out
     certified = run("certify", out, *trusted, "--out", tmp_path / "again.json")
     assert certified.code == 0 and "Evidence level: proved" in certified.out
-    assert run("attack", out, *trusted, "--evaluations", 1000).code == 0
+    attacked = run("attack", out, *trusted, "--evaluations", 1000)
+    assert attacked.code == 0
+    assert "any weights can reach is" in attacked.out
+    assert "  " not in attacked.out, "without a unit there is nothing, not even a blank, in its place"
     predicted = run("predict", out, "--data", tmp_path / "dosed.csv", "--out", tmp_path / "predicted.csv")
     assert predicted.code == 0 and "0 outside the domain" in predicted.out
     assert run("report", out, "--out", tmp_path / "again.html").code == 0

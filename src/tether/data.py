@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether.limits import LARGEST_TABLE, MOST_COLUMNS, check_seed, check_whole
+from tether.limits import LARGEST_TABLE, MOST_COLUMNS, MOST_ROWS, check_seed, check_whole
 
 Array = NDArray[np.float64]
 Target = Literal["next_state", "increment"]
@@ -375,6 +375,11 @@ class Jitter:
     spread: float = 0.1
     count: int | None = None
 
+    def __post_init__(self) -> None:
+        _check_spread(self.spread)
+        if self.count is not None:
+            check_whole("count", self.count, least=1, most=MOST_ROWS)
+
 
 @dataclass(frozen=True, eq=False)
 class Probes:
@@ -445,8 +450,7 @@ class Probes:
         cls, transitions: Transitions, *, spread: float = 0.1, count: int | None = None, seed: int = 0
     ) -> Probes:
         """Probes around the data: rows of `transitions` moved by `spread` standard deviations."""
-        if not np.isfinite(spread) or spread < 0:
-            raise ValueError(f"`spread` must be a finite number >= 0; got {spread}.")
+        _check_spread(spread)
         if count is not None:
             check_probes(count, transitions.schema)
         check_seed("seed", seed)
@@ -495,6 +499,11 @@ def fit_scaling(values: Array) -> Scaling:
     # The deviation of a constant column is rounding noise, not zero.
     constant = scale <= 1e-12 * np.maximum(np.abs(values).max(axis=0), np.finfo(np.float64).tiny)
     return Scaling(center, np.where(constant, 1.0, scale))
+
+
+def _check_spread(spread: float) -> None:
+    if not np.isfinite(spread) or spread < 0:
+        raise ValueError(f"`spread` must be a finite number >= 0; got {spread}.")
 
 
 def check_probes(count: int, schema: Schema) -> None:

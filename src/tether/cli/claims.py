@@ -113,11 +113,12 @@ def attack_command(
             learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
         )
     unit = learned.schema.unit(found.output)
+    distance, claimed = (f"{value:.6g} {unit}".rstrip() for value in (found.distance, found.delta))
     evidence = "proved" if isinstance(learned, MonotoneModel) else learned.bounds.evidence
     say(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
-        f"reach is {found.distance:.6g} {unit} in '{found.output}', {ratio(found.max_ratio)} of the "
-        f"{found.delta:.6g} {unit} claimed there (evidence level {evidence}).",
+        f"reach is {distance} in '{found.output}', {ratio(found.max_ratio)} of the {claimed} claimed there "
+        f"(evidence level {evidence}).",
     )
     if found.broken and evidence == "statistical":
         say("The claim is about a share of random inputs, so that this one does not refute it.")

@@ -52,6 +52,9 @@ def fit(
     ] = "",
     episode: Annotated[str | None, typer.Option(help="Column of the episode id.")] = None,
     angle: Annotated[str, typer.Option(help="Columns in radians that wrap, comma separated.")] = "",
+    not_angle: Annotated[
+        str, typer.Option(help="Columns that jump like an angle and are none, comma separated.")
+    ] = "",
     unit: Annotated[str, typer.Option(help="Units, as column=unit, comma separated.")] = "",
     independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
     probes: Annotated[
@@ -128,6 +131,7 @@ def fit(
         operator=operator,
         smooth=smooth,
         decreasing=tuple(names(decreasing)),
+        not_angles=tuple(names(not_angle)),
         sampling=SamplingConfig(epsilon=epsilon, beta=beta),
         hidden=tuple(integers("hidden", hidden)),
         domain=box("domain", domain) or None,

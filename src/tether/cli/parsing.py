@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tether.adapters.files import read_probes
-from tether.data import Box, Jitter, Probes, Transitions
+from tether.data import Box, Jitter, Probes, Transitions, check_probes
 from tether.training import check_device
 
 
@@ -74,7 +76,25 @@ def probes_asked(spec: str, count: int | None, transitions: Transitions, seed: i
     limited = box("probes", spec)
     if not limited:
         raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{spec}'.")
-    if set(limited) == {"jitter"} and isinstance(limited["jitter"], float):
-        return Jitter(limited["jitter"], count)
-    rows = len(transitions) if count is None else count
-    return Probes.from_box(limited, count=rows, like=transitions, seed=seed)
+    with _calling(_PROBES):
+        if count is not None:
+            check_probes(count, transitions.schema)
+        if set(limited) == {"jitter"} and isinstance(limited["jitter"], float):
+            return Jitter(limited["jitter"], count)
+        rows = len(transitions) if count is None else count
+        return Probes.from_box(limited, count=rows, like=transitions, seed=seed)
+
+
+_PROBES = {"`box`": "`--probes`", "`spread`": "`--probes` jitter", "`count`": "`--probe-count`"}
+"""What the library calls them, and what was typed."""
+
+
+@contextmanager
+def _calling(options: Mapping[str, str]) -> Iterator[None]:
+    """Complaints about an argument of the library begin with the option that it came from."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        name = next((name for name in options if message.startswith(name)), "")
+        raise type(error)(options.get(name, "") + message.removeprefix(name)) from None

@@ -48,6 +48,7 @@ class FitConfig:
             has constants, else `sampled`.
         decreasing: inputs in which no prediction may rise, exactly; needs affine bounds and an M that is a
             :class:`tether.AffineModel` with weights of at most 0 for them. See `docs/guarantees.md`.
+        not_angles: columns that jump by a turn like an angle that wraps, and are none.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
             `sigmoid` on everything measured so far. `project` is HardNet's, for comparison.
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
@@ -76,6 +77,7 @@ class FitConfig:
     target: Target | None = None
     evidence: Evidence | None = None
     decreasing: tuple[str, ...] = ()
+    not_angles: tuple[str, ...] = ()
     operator: Operator = "clip"
     smooth: bool = False
     follow: Literal["agreed", "cells"] = "agreed"
@@ -102,7 +104,9 @@ class FitConfig:
             raise ValueError(f"`reach` must be from 1 to {_LARGEST_FACTOR:g}; got {self.reach}.")
         if self.delta is not None and self.bounds != "affine":
             raise ValueError(
-                "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
+                "`delta` must come with bounds 'affine'; got 'interval', whose delta follows from the "
+                "number of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave "
+                "`delta` out."
             )
         if self.smooth and self.bounds != "affine":
             raise ValueError(
@@ -211,6 +215,39 @@ def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: Tru
                 f"for '{name}' in output '{schema.outputs[output]}'. Leave it out, or refit M with that sign."
             )
     return model
+
+
+_TURNS = (
+    (2 * math.pi, "Declare it with `angles=['{0}']` (command line: `--angle {0}`)"),
+    (
+        360.0,
+        "Convert it, and M, to radians and declare it with `angles=['{0}']` (command line: `--angle {0}`)",
+    ),
+)
+
+
+def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
+    """Raises where an output looks like an angle that wraps and was not declared as one.
+
+    It stays within one turn, and from some state to the next it jumps by nearly all of it.
+    """
+    schema = transitions.schema
+    for output, name in enumerate(schema.outputs):
+        state = schema.advances[output]
+        if state < 0 or name in schema.angles or name in not_angles:
+            continue
+        now, after = transitions.states[:, state], transitions.next_states[:, output]
+        low, high = min(now.min(), after.min()), max(now.max(), after.max())
+        for turn, remedy in _TURNS:
+            slack = 1e-3 * turn
+            within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
+            jumps = int((np.abs(after - now) > 0.9 * turn).sum())
+            if within and jumps:
+                raise ValueError(
+                    f"`angles` must name columns that wrap; got '{name}' undeclared, which jumps by about "
+                    f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(name)}; if it is no "
+                    f"angle, say `not_angles=('{name}',)` (`--not-angle {name}`)."
+                )
 
 
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:

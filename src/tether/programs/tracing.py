@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,15 +51,17 @@ class _Path:
         asked: those not answered before, in order.
         rows: conditions that each row asked for; what the two do not share couples them.
         mixed: conditions that depend on both rows at once.
+        lines: by condition asked, where M branched on it.
     """
 
     graph: Graph
     inputs: int
     renamed: dict[int, int]
     answers: dict[int, bool]
-    asked: list[int]
-    rows: tuple[set[int], set[int]]
-    mixed: set[int]
+    asked: list[int] = field(default_factory=list)
+    rows: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    mixed: set[int] = field(default_factory=set)
+    lines: dict[int, str] = field(default_factory=dict)
 
     def decide(self, condition: Node) -> bool:
         """The answer on this path; a condition met for the first time is taken to hold."""
@@ -78,6 +80,7 @@ class _Path:
             raise _TooManyBranchesError(_TOO_MANY)
         self.answers[number] = True
         self.asked.append(number)
+        self.lines[number] = refusal.users_line()
         return True
 
     @property
@@ -131,9 +134,7 @@ class _Run:
         self.paths += 1
         if self.paths > _MOST_PATHS:
             raise _TooManyBranchesError(_TOO_MANY)
-        path = _Path(
-            self.graph, self.symbols.shape[1], self.renamed, dict(answers), [], (set(), set()), set()
-        )
+        path = _Path(self.graph, self.symbols.shape[1], self.renamed, dict(answers))
         try:
             result: Any = self._outputs(self._call(path))
         except _TooManyBranchesError:
@@ -171,8 +172,9 @@ class _Run:
             raise ValueError(
                 f"`function` must return one shape on every branch; got {len(held)} and {len(other)} outputs."
             )
+        line = path.lines[condition]  # M has returned: nothing on the stack is its own any more
         pairs = zip(held, other, strict=True)
-        return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b)) for a, b in pairs]
+        return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b), 0.0, line) for a, b in pairs]
 
     def _undefined(self, outputs: int) -> list[int]:
         return [self.graph.add(codes.UNDEFINED, (), 0.0, "a branch that raises")] * outputs
@@ -280,7 +282,7 @@ def _last_line(error: BaseException) -> str:
     place, frame = "", error.__traceback__
     while frame is not None:
         name = frame.tb_frame.f_code.co_filename
-        if not name.startswith((refusal._OWN, refusal._NUMPY)):
+        if refusal.is_users(name):
             place = f"{Path(name).name}:{frame.tb_lineno}"
         frame = frame.tb_next
     return place
