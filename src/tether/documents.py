@@ -7,7 +7,6 @@ kind that it stands for. Checks are put together as the documents are: records o
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,17 +18,42 @@ from tether.limits import LARGEST_DOCUMENT
 Check = Callable[[Any, str], None]
 _LARGEST_WHOLE = 2**53
 _DEEPEST = 32
+_LONGEST = 200
+"""Characters of a file's own that a message repeats."""
 
 
 class Misfit(ValueError):
     """A value of another kind than its place in a document asks for."""
 
 
+def shorten(text: Any) -> str:
+    """What is said of a file, or stands in it, on one line that is short enough for a message."""
+    line = " ".join(str(text).split()).rstrip(".")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def shown(value: Any) -> str:
+    """A value of a file, quoted, for a message."""
+    try:
+        return shorten(repr(value))
+    except (ValueError, RecursionError):  # a whole number of too many digits, lists nested too deeply
+        return f"a {type(value).__name__} too large to show"
+
+
+def require_file(path: Path) -> None:
+    """Raises unless there is a plain file: a pipe or a device may never end."""
+    if path.is_file():
+        return
+    found = (
+        "there is none" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain one"
+    )
+    raise StorageError(f"`{path}` must be a file; {found}. Check the path.")
+
+
 def read_bytes(path: Path, *, most: int = LARGEST_DOCUMENT) -> bytes:
     """The contents of a file of at most so many bytes."""
     try:
-        if not path.is_file():
-            raise StorageError(f"`{path}` must be a file; there is none. Check the path.")
+        require_file(path)
         size = path.stat().st_size
         if size > most:
             raise StorageError(f"`{path}` must have at most {most:,} bytes; got {size:,}.")
@@ -64,7 +88,7 @@ def parse(text: str | bytes, check: Check, path: Path, what: str, place: str = "
     except ValueError as error:
         where = f" at {place}" if place else ""
         raise StorageError(
-            f"`{path}` must be {what}; it cannot be read{where} ({_flat(error)}). It may be damaged."
+            f"`{path}` must be {what}; it cannot be read{where} ({shorten(error)}). It may be damaged."
         ) from None
     checked(value, check, path, what, place)
     return value
@@ -75,7 +99,7 @@ def checked(value: Any, check: Check, path: Path, what: str, place: str = "") ->
     try:
         check(value, place)
     except Misfit as error:
-        raise StorageError(f"`{path}` must be {what}; {_flat(error)}. Get a fresh copy.") from None
+        raise StorageError(f"`{path}` must be {what}; {shorten(error)}. Get a fresh copy.") from None
 
 
 def load_json(text: str | bytes) -> Any:
@@ -88,10 +112,6 @@ def load_json(text: str | bytes) -> Any:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
-
-
-def _flat(error: Exception) -> str:
-    return re.sub(r"\s+", " ", str(error)).rstrip(".")
 
 
 # --- what values may be

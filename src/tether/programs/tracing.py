@@ -227,7 +227,7 @@ class _Run:
             )
         for row, output in np.ndindex(array.shape):
             value = array[row, output]
-            if not isinstance(value, Node) and value != value:
+            if value is arrays.UNASSIGNED or (not isinstance(value, Node) and value != value):
                 raise EnclosureError(
                     f"`function` must assign every output; output {output} of row {row} was never assigned. "
                     "Start from np.zeros_like(states)."
