@@ -299,3 +299,18 @@ def test_an_angle_that_was_not_declared_is_refused(turn, start, remedy):
     check_angles(data(now, after, angles=["heading"]), ())
     check_angles(data(path[:-1, None], path[1:, None]), ())  # beyond one turn: nothing wraps
     check_angles(data(0.9 * now, 0.9 * after + 0.3 * turn), ())
+    noise = start + turn * np.random.default_rng(0).random((2000, 1))
+    rows = np.arange(1999)
+    irregular = Transitions.from_arrays(
+        noise[:-1], np.empty((1999, 0)), noise[1:], episodes=rows, schema=make_schema(["heading"], [])
+    )
+    check_angles(irregular, ())
+    with pytest.raises(
+        ValueError, match=r"`not_angles` must name columns of the data \(heading\); got yaw\."
+    ):
+        check_angles(data(now, after), ("heading", "yaw"))
+
+
+def test_not_angles_are_names():
+    with pytest.raises(TypeError, match="`not_angles` must be a tuple of names; got the text 'heading'"):
+        FitConfig(not_angles="heading")  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.data import Array, Box, Schema
+from tether.data import Array, Box, Schema, check_known
 from tether.kernels import compiled, compiled_reordered, in_threads
 from tether.memories import Memories
 from tether.nearest import NearestIndex, exact_squared_distance
@@ -156,9 +156,8 @@ def build_cells(
     radius = max(radius, 1e-9 * (1.0 + float(np.abs(memories.nodes).max())))
     lower = (memories.nodes.min(axis=0) - radius) * scale
     upper = (memories.nodes.max(axis=0) + radius) * scale
+    check_known("domain", domain or {}, "inputs", schema.inputs)
     for name, limits in (domain or {}).items():
-        if name not in schema.inputs:
-            raise ValueError(f"`domain` must name inputs ({', '.join(schema.inputs)}); got {name}.")
         column = schema.inputs.index(name)
         low, high = limits if isinstance(limits, tuple) else (limits, limits)
         centers = memories.nodes[:, column] * scale[column]
