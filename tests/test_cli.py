@@ -88,7 +88,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_csv(folder / "cart.csv", HEADER, cart_rows())
     (folder / "cart_physics.py").write_text(TRUSTED_SOURCE)
     arguments = fit_arguments(Path("cart.csv"), "cart_physics.py:frictionless", Path("run"))
-    command = [sys.executable, "-m", "tether.cli", *arguments]
+    command = [sys.executable, "-m", "tether", *arguments]
     ended = subprocess.run(command, cwd=folder, env=ONE_THREAD, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     (folder / "stdout.txt").write_text(ended.stdout)
@@ -406,8 +406,15 @@ def test_files_of_another_kind(refused: Refusal, name: str, content: bytes, frag
         (["--states", ""], "`states` must name at least one column"),
         (["--states", "x,x"], "column names must be distinct; got x twice"),
         (["--episode", "lap"], "must have a column 'lap'"),
-        (["--angle", "yaw"], "`angles` must name columns of the data; got yaw"),
+        (["--angle", "yaw"], "`angles` must name columns of the data (x, v, u); got yaw"),
+        (["--not-angle", "x,yaw"], "`not_angles` must name columns of the data (x, v, u); got yaw"),
+        (["--angle", "x", "--not-angle", "x"], "`not_angles` must name no angle; got x, declared as one"),
         (["--unit", "x"], "`--unit` must be name=value, comma separated; got 'x'"),
+        (["--unit", "=m"], "`--unit` must be name=value, comma separated; got '=m'"),
+        (["--unit", "x=m,x=km"], "`--unit` must give each name once; got 'x=m,x=km'"),
+        (["--states", f"x,{'w' * 300}"], f"must have a column '{'w' * 200}...'; got episode, x, v, u"),
+        (["--unit", "x" * 300], f"comma separated; got '{'x' * 200}...'"),
+        (["--hidden", "x" * 300], f"comma separated; got '{'x' * 200}...'"),
         (["--hidden", "8,wide"], "`--hidden` must be whole numbers, comma separated; got '8,wide'"),
         (["--hidden", "8,0"], "`hidden` must list positive layer widths; got (8, 0)"),
         (["--probes", "somewhere"], "`--probes` must be"),
@@ -439,6 +446,35 @@ def test_bad_options(
 ) -> None:
     monkeypatch.chdir(refused.data.parent)
     refused(*extra, fragments=[fragment])
+
+
+def test_a_column_that_wraps_is_refused_until_it_is_called_an_angle_or_none(refused: Refusal) -> None:
+    steps = np.arange(120)
+    heading = (0.3 * steps) % (2 * np.pi)
+    rows = np.stack([steps // 30, heading, np.sin(steps), np.cos(steps)], axis=1).tolist()
+    write_csv(refused.data, HEADER, rows)
+    refused(fragments=["got 'x' undeclared", "`--angle x`", "`--not-angle x`"])
+    out = refused.data.parent / "run"
+    arguments = fit_arguments(refused.data, f"{refused.trusted}:frictionless", out)
+    assert refused.run(*arguments, "--not-angle", "x").code == 0
+    assert tomllib.loads((out / "config.toml").read_text())["not_angles"] == ["x"]
+
+
+def test_names_with_commas_and_equals_signs(run: Command, trusted_file: Path, tmp_path: Path) -> None:
+    data, out = tmp_path / "odd.csv", tmp_path / "run"
+    write_csv(data, ["lap", "x, in m", "v=dx/dt", 'u "raw"'], cart_rows())
+    names = ["--states", '"x, in m", v=dx/dt', "--controls", 'u "raw"', "--episode", "lap"]
+    limits = ["--domain", '"x, in m"=-1e3:1e3', "--unit", '"x, in m=m",v=dx/dt=m/s', "--probes", "v=dx/dt=0"]
+    trusted = ["--trusted", f"{trusted_file}:frictionless"]
+    fitted = run("fit", "--data", data, *names, *limits, *trusted, "--out", out, *TINY)
+    assert (fitted.code, fitted.err) == (0, "")
+    assert results(out)["units"] == {"x, in m": "m", "v=dx/dt": "m/s", 'u "raw"': ""}
+    assert "x, in m [m], v=dx/dt [m/s]" in run("info", out).out
+
+
+@pytest.mark.parametrize("text", ["a\0b", 'a,"b', "x" * 200_000])
+def test_names_that_csv_cannot_read_are_refused_as_names(refused: Refusal, text: str) -> None:
+    refused("--states", text, fragments=["must"])
 
 
 # --- bad trusted models

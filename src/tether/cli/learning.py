@@ -43,7 +43,12 @@ from tether.trusted import TrustedModel
 
 def fit(
     data: Annotated[Path, typer.Option(help="Transitions: .csv, .npz or .parquet.")],
-    states: Annotated[str, typer.Option(help="State columns, comma separated.")],
+    states: Annotated[
+        str,
+        typer.Option(
+            help="State columns, comma separated; here and below 'v,\"x, y\"' where a name has commas."
+        ),
+    ],
     trusted: TrustedSpec,
     out: Annotated[Path, typer.Option(help="New folder for the run.")],
     controls: Annotated[str, typer.Option(help="Control columns, comma separated.")] = "",
@@ -55,7 +60,9 @@ def fit(
     not_angle: Annotated[
         str, typer.Option(help="Columns that jump like an angle and are none, comma separated.")
     ] = "",
-    unit: Annotated[str, typer.Option(help="Units, as column=unit, comma separated.")] = "",
+    unit: Annotated[
+        str, typer.Option(help="Units, as column=unit, comma separated; the last = counts.")
+    ] = "",
     independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
     probes: Annotated[
         str, typer.Option(help="A file, a box 'v=0,x=-5:5' (other columns as in the data), or 'jitter=0.1'.")
