@@ -21,7 +21,7 @@ from PIL import Image, ImageChops
 from playwright.sync_api import sync_playwright
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
-# Said per run, but long and of no use in a table; `certificate.json` of each run has them.
+# Too long for a table: the study's own folder has them.
 _LEFT_OUT = {"certificate", "delta_D", "tether_miss_D", "history"}
 _SHOWN = re.compile(r"!\[[^\]]*\]\(([\w.-]+)\.(svg|png|gif)\)")
 _PIXELS_PER_UNIT = 1.2
@@ -75,7 +75,9 @@ def drawn(drawings: Iterable[Path]) -> Iterator[bytes]:
         page = browser.new_page(device_scale_factor=_PIXELS_PER_UNIT)
         for drawing in drawings:
             svg = drawing.read_text(encoding="utf-8")
-            page.set_content(f"<style>body{{margin:0}} svg{{display:block}}</style>{svg[svg.index('<svg') :]}")
+            page.set_content(
+                f"<style>body{{margin:0}} svg{{display:block}}</style>{svg[svg.index('<svg') :]}"
+            )
             yield page.locator("svg").first.screenshot()
         browser.close()
 
