@@ -1,13 +1,15 @@
-"""What building the site adds to the pages: navigation by folder, mathematics, the options of every verb."""
+"""What building the site adds to the pages: navigation by folder, mathematics, options of verbs, search."""
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+from properdocs.plugins import event_priority
 from typer.testing import CliRunner
 
 _VERB = re.compile(r"^#{2,3} tether (\w+)$.*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -38,6 +40,16 @@ def on_page_content(html: str, **_: Any) -> str:
     html = _INLINE.sub(lambda found: convert(unescape(found[1])), html)
     html = _DISPLAY.sub(lambda found: convert(unescape(found[1]), display="block"), html)
     return _ROLE.sub("", html)
+
+
+@event_priority(-100)  # after the plugin that writes the index
+def on_post_build(config: Any) -> None:
+    """The index of the search as a script, which a page may load without a server; it replaces the JSON."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    entries = json.loads(index.read_text(encoding="utf-8"))["docs"]
+    script = f"const searchIndex = {json.dumps(entries, ensure_ascii=False)};\n"
+    index.with_name("index.js").write_text(script, encoding="utf-8")
+    index.unlink()
 
 
 def _help(*verbs: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -132,3 +133,23 @@ def _write_study(folder: Path, demo) -> None:
                "versions": {"python": "3"}, "units": units, "claims": claims, "failed": ["x: broke"],
                "headings": {"drift_at_rest": "drift [m]"}, "sections": [own], "runs": runs}  # fmt: skip
     (folder / "results.json").write_text(json.dumps(results))
+
+
+def chromium(drive) -> str | None:
+    """Where a Chromium is: named by CHROMIUM, on the path, or playwright's own."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    own = drive.chromium.executable_path
+    return found or (own if Path(own).exists() else None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as drive:
+        path = chromium(drive)
+        if path is None:
+            pytest.skip("there is no Chromium here: `make browser` tries to get one")
+        started = drive.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=180_000)
+        yield started
+        started.close()

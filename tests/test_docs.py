@@ -19,6 +19,7 @@ PAGES = [
     ROOT / "README.md",
     *DOCS.glob("*.md"),
     *DOCS.glob("studies/*.md"),
+    DOCS / "results" / "README.md",
     *DOCS.glob("results/*/summary.md"),
 ]
 FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
