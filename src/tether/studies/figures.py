@@ -157,7 +157,12 @@ def memories_figure(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) ->
             every = sorted({count for counts in families.values() for count in counts})
             axis.set_xticks(every, [str(count) for count in every])
             axis.minorticks_off()
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+        # A family may be missing from some panels; one panel has room for two columns.
+        entries = [axis.get_legend_handles_labels() for axis in axes]
+        labels = {label: line for lines, own in entries for line, label in zip(lines, own, strict=True)}
+        figure.legend(
+            labels.values(), labels, loc="outside lower center", ncols=2 * min(len(panels), 2), fontsize=8
+        )
     return figure
 
 
