@@ -16,7 +16,7 @@ import pytest
 from tether.data import Transitions, make_schema
 from tether.report.curves import TITLES
 from tether.runs import Comparison, RunFolder
-from tether.studies.demo import demo_config, run_demo
+from tether_studies.demo import demo_config, run_demo
 
 TRUSTED_SOURCE = '''
 import numpy as np

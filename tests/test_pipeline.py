@@ -22,8 +22,8 @@ from tether.pipeline import (
     prepare,
     train_method,
 )
-from tether.studies import parked_car
 from tether.training import TrainingConfig
+from tether_studies import parked_car
 
 SMALL = FitConfig(
     memories=100,
