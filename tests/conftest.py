@@ -128,7 +128,7 @@ def _write_study(folder: Path, demo) -> None:
         "pictures": [{"name": "drift", "caption": "A car"}],
     }
     units = {"x": "m", "y": "m", "heading": "rad"}
-    results = {"study": folder.name, "title": f"the {folder.name} study", "scale": "smoke", "command": "tether study",
+    results = {"name": folder.name, "title": f"the {folder.name} study", "scale": "smoke", "command": "tether study",
                "versions": {"python": "3"}, "units": units, "claims": claims, "failed": ["x: broke"],
                "headings": {"drift_at_rest": "drift [m]"}, "sections": [own], "runs": runs}  # fmt: skip
     (folder / "results.json").write_text(json.dumps(results))

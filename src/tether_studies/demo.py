@@ -29,6 +29,8 @@ from tether_studies import parked_car
 
 STEPS_AT_REST = 20
 POSES = 200
+HEADINGS = {"drift_at_rest": "drift [m]", "drift_at_rest_max": "worst drift [m]"}
+"""Of the columns that the demonstration adds to the results."""
 
 METHODS: tuple[Method, ...] = (
     VANILLA,
@@ -71,7 +73,8 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
         paths = trajectories[run_name(result)]
         drift = np.hypot(*(paths[-1, :, :2] - paths[0, :, :2]).T)
         result["drift_at_rest"], result["drift_at_rest_max"] = float(drift[0]), float(drift.max())
-    from tether.report.figures import as_png, as_svg, drift_figure
+    from tether.report.figures import as_png, as_svg
+    from tether_studies.drift import drift_figure
 
     figure = drift_figure({name: paths[:, 0] for name, paths in trajectories.items()})
     write_bytes(folder.path / "drift.png", as_png(figure))
@@ -80,7 +83,7 @@ def run_demo(folder: RunFolder, *, config: FitConfig, reporter: Reporter = silen
         "as each model predicts it. It should not move."
     )
     section = Section("A parked car must stay parked", pictures=[Picture(as_svg(figure), caption, "drift")])
-    return comparison, folder.finish(comparison, study="demo", scale=None, sections=[section])
+    return comparison, folder.finish(comparison, name="demo", sections=[section], headings=HEADINGS)
 
 
 def drift_at_rest(comparison: Comparison) -> dict[str, Array]:

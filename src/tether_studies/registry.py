@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from tether_studies.study import Study
+if TYPE_CHECKING:
+    from tether_studies.study import Study
 
 # Modules, not studies: a simulator or a plotting library is only imported for the study that is run.
 _STUDIES = {
@@ -22,4 +23,4 @@ def find_study(name: str) -> Study:
     if name not in _STUDIES:
         raise ValueError(f"the study must be one of {', '.join(NAMES)}; got '{name}'.")
     module, constant = _STUDIES[name]
-    return cast(Study, getattr(import_module(module), constant))
+    return cast("Study", getattr(import_module(module), constant))

@@ -77,7 +77,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     write_text(folder / "summary.md", _markdown(f"# {study.title.capitalize()}", command, sections))
     _keep_explorer(plan, folder)
     results = {
-        "study": plan.study,
+        "name": plan.study,
         "title": study.title,
         "scale": plan.scale,
         "command": command,

@@ -57,7 +57,7 @@ def test_a_killed_study_goes_on(finished):
 def test_results_have_every_key_of_the_design(finished):
     results = json.loads((finished[0] / "results.json").read_text())
     assert (
-        results["study"] == "drones" and results["scale"] == "smoke" and "study drones" in results["command"]
+        results["name"] == "drones" and results["scale"] == "smoke" and "study drones" in results["command"]
     )
     methods = {run["method"] for run in results["runs"]}
     assert methods >= {"Trusted", "Vanilla", "Vanilla Δ", "Residual", "Augmented Lagrangian", "Constrained",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tether.report.figures import as_png, as_svg, drift_figure
+from tether.report.figures import as_png, as_svg
+from tether_studies.drift import drift_figure
 from tether_studies.vehicle.data import SCHEMAS
 from tether_studies.vehicle.town import HALF_WIDTH, build_town
 from tether_studies.vehicle.trusted import unicycle

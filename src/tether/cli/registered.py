@@ -31,13 +31,6 @@ class Commands(TyperGroup):
             return own
         return _load(_registered()[cmd_name])
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As ever; but a command that cannot be imported is an error only here, not in the list of all."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if isinstance(getattr(command, "callback", None), _Broken):
-            command.callback()
-        return name, command, rest
-
 
 def _registered() -> dict[str, EntryPoint]:
     """Entry points by name; of several with one name the first that is found."""
@@ -47,28 +40,12 @@ def _registered() -> dict[str, EntryPoint]:
     return found
 
 
-class _Broken:
-    """Stands for a command whose package does not import: the others must go on."""
-
-    def __init__(self, point: EntryPoint, reason: Exception) -> None:
-        self.message = (
-            f"command '{point.name}' must be importable from `{point.value}`; "
-            f"{type(reason).__name__}: {reason}. Install or remove the package that registers it."
-        )
-        self.__name__, self.__doc__ = point.name, f"Cannot be imported from {point.value}."
-
-    def __call__(self) -> None:
-        """Says why there is no such command."""
-        raise ValueError(self.message)
-
-
 def _load(point: EntryPoint) -> Any:
     try:
-        loaded = point.load()
-        command = _made(loaded, point.name)
-    # Whatever another package raises while it is imported.
+        command = _made(point.load(), point.name)
+    # Whatever another package raises while it is imported: the other commands must go on.
     except Exception as error:
-        command = _made(_Broken(point, error), point.name)
+        command = _refusal(point, error)
     command.name = point.name
     return command
 
@@ -81,4 +58,20 @@ def _made(loaded: Any, name: str) -> Any:
         group: Any = typer.main.get_command(app)
         return group.commands[name]
     app.command(name)(loaded)
+    return typer.main.get_command(app)
+
+
+def _refusal(point: EntryPoint, reason: Exception) -> Any:
+    """Stands for a command that cannot be imported, and says so when it is called."""
+    message = (
+        f"the command '{point.name}' must be importable from `{point.value}`; "
+        f"{type(reason).__name__}: {reason}. Install or remove the package that registers it."
+    )
+
+    def refuse() -> None:
+        raise ValueError(message)
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command(point.name, help=f"Cannot be imported from {point.value}.", context_settings=anything)(refuse)
     return typer.main.get_command(app)

@@ -80,7 +80,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One run or study: its sections, and how it was made."""
+    """Results of one run or of several: their sections, and how it was made."""
 
     title: str
     lead: str

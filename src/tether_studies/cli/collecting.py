@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tether.cli.starting import starting
 from tether.cli.terminal import console, say
 from tether.progress import console_reporter
-from tether_studies.carla import collect
 
 collecting = typer.Typer(no_args_is_help=True, help="Record transitions from a simulator.")
 
@@ -29,5 +29,7 @@ def carla(
     seed: Annotated[int, typer.Option(help="Of starting places and autopilot.")] = 0,
 ) -> None:
     """Drive with CARLA's own autopilot; read the recordings with tether_studies.carla.read_carla."""
+    with starting():
+        from tether_studies.carla import collect
     episodes = collect(host, port, town, minutes, out, seed=seed, reporter=console_reporter(console))
     say(f"{len(episodes)} episodes: {out}", wrap=False)

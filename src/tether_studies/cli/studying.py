@@ -1,31 +1,23 @@
-"""Verbs that run what is built in: demo, study, reproduce."""
+"""Verbs that run what comes with Tether: demo, study, reproduce."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tether.cli.parsing import integers
-from tether.cli.results import show_comparison
+from tether.cli.starting import starting
 from tether.cli.terminal import command_line, console, say
 from tether.limits import MOST_PROCESSES, check_seed, check_whole
 from tether.progress import console_reporter
-from tether.report.building import build_report
-from tether.report.seeds import certificates_grid, seeds_grid
-from tether.report.tables import rich_table
-from tether.runs import RunFolder
-from tether_studies.cli.watching import watching
-from tether_studies.demo import demo_config, run_demo
 from tether_studies.registry import NAMES, find_study
-from tether_studies.reproduction import plan_reproduction
-from tether_studies.reproduction import reproduce as run_reproduction
-from tether_studies.runner import outcome_of, run_all
-from tether_studies.summary import claim_lines, judge, study_command, write_summary
-from tether_studies.tasks import Plan, Task, open_folder, tasks_of
+
+if TYPE_CHECKING:
+    from tether_studies.tasks import Task
 
 
 def demo(
@@ -34,12 +26,16 @@ def demo(
     steps: Annotated[int | None, typer.Option(help="Gradient steps per method.")] = None,
 ) -> None:
     """A parked car in under a minute: what drifts, what does not, and a certificate."""
+    with starting():
+        from tether.cli.results import show_comparison
+        from tether.runs import RunFolder
+        from tether_studies.demo import HEADINGS, demo_config, run_demo
     config = demo_config(seed)
     if steps is not None:
         config = replace(config, training=replace(config.training, steps=steps))
     folder = RunFolder.create(_fresh(out) if out == Path("runs/demo") else out, command_line())
     comparison, report = run_demo(folder, config=config, reporter=console_reporter(console))
-    show_comparison(comparison, report)
+    show_comparison(comparison, report, headings=HEADINGS)
 
 
 _MOST_SEEDS = 1000
@@ -62,6 +58,13 @@ def study(
     traces: Traces = None,
 ) -> None:
     """A case study: every method, every seed, tables, figures, certificates and verdicts."""
+    with starting():
+        from tether.report.seeds import certificates_grid, seeds_grid
+        from tether.report.tables import rich_table
+        from tether_studies.cli.watching import watching
+        from tether_studies.runner import outcome_of, run_all
+        from tether_studies.summary import claim_lines, judge, study_command, write_summary
+        from tether_studies.tasks import Plan, open_folder, tasks_of
     options = {"patient": patient, "traces": traces}
     given = {option: value for option, value in options.items() if value is not None}
     find_study(name).check_options(given)
@@ -91,6 +94,15 @@ def reproduce(
     ] = None,
 ) -> None:
     """The whole paper: all studies, every table and figure, and a verdict per claim."""
+    with starting():
+        from tether.report.building import build_report
+        from tether.report.seeds import seeds_grid
+        from tether.report.tables import rich_table
+        from tether_studies.cli.watching import watching
+        from tether_studies.reproduction import plan_reproduction
+        from tether_studies.reproduction import reproduce as run_reproduction
+        from tether_studies.runner import outcome_of
+        from tether_studies.summary import claim_lines, judge, study_command, write_summary
     processes = _jobs(jobs)
     asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces)
     with watching(console) as watch:
