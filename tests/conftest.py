@@ -116,7 +116,7 @@ def _write_study(folder: Path, demo) -> None:
             run = dict(result) | {"seed": seed, "history": [] if result["method"] == "Trusted" else history}
             runs.append(run | ({"certificate": certificate} if "coverage_D" in run else {}))
     claims = [
-        {"said": "The paper: <b> conforms", "measured": "2 against 1", "holds": True},
+        {"said": "The paper: <b> conforms", "measured": "2 against 1", "holds": True, "source": "the paper"},
         {"said": "It flies", "measured": "no", "holds": False},
     ]
     shutil.copy(report.parent / "drift.svg", folder / "drift.svg")

@@ -125,10 +125,7 @@ def test_one_report_of_several_folders(small_demo, small_study, tmp_path):
 
 def test_a_study_says_what_held_and_what_failed(small_study, tmp_path):
     text = build_report([small_study], tmp_path / "report.html").read_text()
-    assert (
-        "0 of 1 claims of ours hold, and 1 of 1 of the paper&#x27;s; 24 runs at scale smoke, 1 failed."
-        in text
-    )
+    assert "0 of 1 claims of ours hold, and 1 of 1 of the paper; 24 runs at scale smoke, 1 failed." in text
     assert "✗ does not hold" in text and "x: broke" in text and "&lt;b&gt; conforms" in text
     assert "A car" in text and "On the road" in text
     assert "of Tethered (60), seed 0, in plain words" in text and "PROVED: for any weights" in text

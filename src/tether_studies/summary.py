@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from tether.atomic import write_bytes, write_json, write_text
@@ -83,7 +84,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         "command": command,
         "versions": package_versions(),
         "units": units,
-        "claims": [claim.__dict__ for claim in claims],
+        "claims": [_written(claim) for claim in claims],
         "failed": texts,
         "headings": dict(study.headings),
         "sections": [section_as_dict(section) for section in own],
@@ -93,6 +94,11 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     }
     write_json(folder / "results.json", results)
     return write_report([chapter_of(results, folder)], folder / "report.html")
+
+
+def _written(claim: Claim) -> dict[str, str | bool]:
+    """As ``results.json`` keeps it: the paper's claims are counted apart from ours."""
+    return asdict(claim) | ({"source": "the paper"} if claim.said.startswith("The paper") else {})
 
 
 def _keep_explorer(plan: Plan, folder: Path) -> None:

@@ -283,18 +283,22 @@ def _lead(results: Mapping[str, Any], certificate: Mapping[str, Any] | None) -> 
         return "" if certificate is None else run_lead(runs, certificate_from(certificate))
     failed = len(results.get("failed", []))
     scale = f" at scale {results['scale']}" if results.get("scale") else ""
-    verdicts = [(claim["said"], claim["holds"]) for claim in claims]
+    verdicts = [Verdict(**claim) for claim in claims]
     return f"{_held(verdicts)}; {len(runs)} runs{scale}, {failed} failed."
 
 
-def _held(verdicts: Sequence[tuple[str, bool]]) -> str:
-    """How many claims hold, the paper's and ours apart: a paper's claim refuted is a result, too."""
-    paper = [holds for said, holds in verdicts if said.startswith("The paper")]
-    ours = [holds for said, holds in verdicts if not said.startswith("The paper")]
-    own = f"{sum(ours)} of {len(ours)} claims hold"
-    if not paper:
-        return own
-    return f"{sum(ours)} of {len(ours)} claims of ours hold, and {sum(paper)} of {len(paper)} of the paper's"
+def _held(verdicts: Sequence[Verdict]) -> str:
+    """How many claims hold, ours and others' apart: a claim of somebody else refuted is a result, too."""
+    sources = sorted({verdict.source for verdict in verdicts} - {""})
+    own = _count([verdict for verdict in verdicts if not verdict.source])
+    if not sources:
+        return f"{own} claims hold"
+    others = [f"{_count([v for v in verdicts if v.source == source])} of {source}" for source in sources]
+    return f"{own} claims of ours hold, and {', '.join(others)}"
+
+
+def _count(verdicts: Sequence[Verdict]) -> str:
+    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)}"
 
 
 def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str:
@@ -356,7 +360,7 @@ def _overview(title: str, chapters: Sequence[Chapter]) -> Chapter:
         name = chapter.title.removeprefix("Tether: ")
         rows.append((name, f"{held} of {len(verdicts)}", chapter.lead))
         sections.append(Section(name, verdicts=verdicts))
-    every = [(v.said, v.holds) for section in sections for v in section.verdicts]
+    every = [verdict for section in sections for verdict in section.verdicts]
     table = Grid("In this report", ("results", "claims that hold", "in short"), tuple(rows))
     filled = [section for section in sections if section.verdicts]
     return Chapter(title, f"{_held(every)}.", [Section("Overview", grids=[table]), *filled])

@@ -158,7 +158,7 @@ _RESULTS = record(
         "scale": maybe(text),
         "command": text,
         "versions": mapping(text),
-        "claims": items(record({"said": text, "measured": text, "holds": flag})),
+        "claims": items(record({"said": text, "measured": text, "holds": flag}, {"source": text})),
         "failed": items(text),
         "headings": mapping(text),
         "sections": items(_SECTION),
