@@ -64,7 +64,9 @@ def compile_with(function: Callable[..., Any], variant: str = "", /, **replaceme
     """
     assert isinstance(function, FunctionType)
     clone = FunctionType(function.__code__, {**function.__globals__, **replacements}, function.__name__)
-    clone.__qualname__ = f"{function.__qualname__}_{variant}" if variant else function.__qualname__
+    # The cache lies beside the package and names types by this module: one that moved must not find the old.
+    told = [function.__qualname__, *([variant] if variant else []), __name__.replace(".", "_")]
+    clone.__qualname__ = "_".join(told)
     return compiled(clone)
 
 
