@@ -10,6 +10,7 @@ from typing import Any
 
 from latex2mathml.converter import convert
 from properdocs.plugins import event_priority
+from typer.main import get_command
 from typer.testing import CliRunner
 
 _VERB = re.compile(r"^#{2,3} tether (\w+)$.*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -56,16 +57,13 @@ def _help(*verbs: str) -> str:
     """What the command line says of a verb, and of those below it, as code blocks."""
     from tether.cli import app
 
-    group = app
+    group: Any = get_command(app)
     for verb in verbs:
-        below = {inner.name: inner.typer_instance for inner in group.registered_groups}
-        group = below.get(verb)
-        if group is None:
-            break
+        group = group.get_command(None, verb)
+        if group is None:  # not in this version
+            return ""
     words = " ".join(verbs)
     said = CliRunner().invoke(app, [*verbs, "--help"], prog_name="tether", env={"COLUMNS": "100"})
-    if said.exit_code != 0:  # not in this version
-        return ""
     text = f"```text\n$ tether {words} --help\n{said.output.strip()}\n```\n\n"
-    inner = [] if group is None else group.registered_commands
-    return text + "".join(_help(*verbs, command.name or command.callback.__name__) for command in inner)
+    inner = group.list_commands(None) if hasattr(group, "list_commands") else []
+    return text + "".join(_help(*verbs, name) for name in inner)

@@ -122,7 +122,7 @@ def test_metrics_hold_one_line_per_evaluation(finished: Path) -> None:
 
 def test_results_compare_the_methods(finished: Path) -> None:
     content = results(finished / "run")
-    expected = ["study", "scale", "command", "versions", "units", "headings", "sections", "runs"]
+    expected = ["name", "command", "versions", "units", "headings", "sections", "runs"]
     assert list(content) == expected
     assert content["command"].startswith("tether fit --data cart.csv")
     assert content["units"] == {"x": "m", "v": "m/s", "u": ""}
@@ -710,8 +710,8 @@ import functools, os, signal
 import tether.cli, tether.runs
 
 # A checkpoint at every evaluation, as if each took ten seconds.
-import tether.cli.learning as learning
-learning.TrainingConfig = functools.partial(learning.TrainingConfig, checkpoint_seconds=0.0)
+import tether.training as training
+training.TrainingConfig = functools.partial(training.TrainingConfig, checkpoint_seconds=0.0)
 write = tether.runs.RunFolder.note
 
 def note(self, method, evaluations):

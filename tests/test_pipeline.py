@@ -23,8 +23,8 @@ from tether.pipeline import (
     train_method,
 )
 from tether.pipeline.config import check_angles
-from tether.studies import parked_car
 from tether.training import TrainingConfig
+from tether_studies import parked_car
 
 SMALL = FitConfig(
     memories=100,

@@ -150,7 +150,7 @@ def build_cells(
     index = NearestIndex(memories.nodes)
     distances = [np.sqrt(index.query(inputs / scale).squared_distance) for inputs in held_out]
     # By default some slack, because the held-out sets are a few episodes themselves: without it the next
-    # few are covered to 97 % at times, with it to 99.5 % in all of five draws of the demo. A radius of zero
+    # few are covered to 97 % at times, with it to 99.5 % in all of five draws. A radius of zero
     # (every held-out input sits on a memory) would leave regions without an interior.
     radius = reach * max(float(np.quantile(d, quantile)) for d in distances)
     radius = max(radius, 1e-9 * (1.0 + float(np.abs(memories.nodes).max())))
@@ -173,8 +173,8 @@ def build_cells(
 def pin_memories(memories: Memories, probes: Array, pinned: Array) -> Memories:
     """Memories whose cells hold probes, moved to where all probes agree.
 
-    Around such a memory a first-order model of M is exact along what the probes share: a parked car
-    does not move, whichever way it faces.
+    Around such a memory a first-order model of M is exact along what the probes share, however
+    the other inputs vary.
 
     Args:
         memories: nodes in scaled coordinates.

@@ -7,11 +7,12 @@ import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tether.adapters.files import read_probes
-from tether.data import Box, Jitter, Probes, Transitions, check_probes
 from tether.documents import shorten
-from tether.training import check_device
+
+if TYPE_CHECKING:
+    from tether.data import Box, Jitter, Probes, Transitions
 
 
 def names(text: str) -> list[str]:
@@ -35,6 +36,8 @@ def integers(option: str, text: str) -> list[int]:
 
 def device_named(name: str) -> str:
     """The name, if torch can use the device."""
+    from tether.training import check_device
+
     check_device("--device", name)
     return name
 
@@ -82,6 +85,9 @@ def budget(text: str) -> float | dict[str, float] | None:
 
 def probes_asked(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:
     """Probes of a file, a box or jitter=SPREAD."""
+    from tether.adapters.files import read_probes
+    from tether.data import Jitter, Probes, check_probes
+
     if Path(spec).suffix.lower() in (".csv", ".npz", ".parquet"):
         return read_probes(Path(spec), transitions.schema)
     limited = box("probes", spec)

@@ -22,9 +22,7 @@ INSTEAD = {
     "linalg.solve": "Write the solution out in closed form",
 }
 _OTHERWISE = "Write it with arithmetic and the functions listed in the documentation of tether.programs"
-_PACKAGE, _NUMPY = Path(__file__).parents[1], str(Path(np.__file__).parent)
-# The studies are users: their M is written there.
-_OWN, _STUDIES = f"{_PACKAGE}{os.sep}", f"{_PACKAGE / 'studies'}{os.sep}"
+_OWN, _NUMPY = f"{Path(__file__).parents[1]}{os.sep}", str(Path(np.__file__).parent)
 _TRACER = str(Path(__file__).with_name("tracing.py"))
 
 
@@ -53,8 +51,7 @@ def refuse_unsupported(operation: str) -> NoReturn:
 
 def is_users(filename: str) -> bool:
     """Whether a source file is neither NumPy's nor of this library."""
-    own = filename.startswith(_OWN) and not filename.startswith(_STUDIES)
-    return not own and not filename.startswith((_NUMPY, "<__array_function__"))
+    return not filename.startswith((_OWN, _NUMPY, "<__array_function__"))
 
 
 def users_line() -> str:
