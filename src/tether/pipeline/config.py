@@ -134,7 +134,7 @@ class FitConfig:
             low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
             if not -math.inf < low <= high < math.inf:
                 raise ValueError(
-                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{name}'."
+                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{shorten(name)}'."
                 )
 
     def _check_decreasing(self) -> None:
@@ -248,10 +248,11 @@ def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
             jumps = int((step > 0.9 * turn).sum())
             halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
             if within and jumps > halves:
+                called = shorten(name)
                 raise ValueError(
-                    f"`angles` must name columns that wrap; got '{name}' undeclared, which jumps by about "
-                    f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(name)}; if it is no "
-                    f"angle, say `not_angles=('{name}',)` (`--not-angle {name}`)."
+                    f"`angles` must name columns that wrap; got '{called}' undeclared, which jumps by about "
+                    f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(called)}; if it is "
+                    f"no angle, say `not_angles=('{called}',)` (`--not-angle {called}`)."
                 )
 
 

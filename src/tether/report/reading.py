@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from tether.documents import read_bytes, read_json, read_json_lines, read_text
+from tether.documents import read_bytes, read_json, read_json_lines, read_text, shown
 from tether.errors import StorageError
 from tether.report import schema
 from tether.report.explorer import FORMAT
@@ -88,7 +88,7 @@ def _inside(folder: Path, name: str, suffix: str) -> Path | None:
     """A file of the folder itself: neither a name nor a link leads out of it."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise StorageError(
-            f"`{folder / 'results.json'}` must name pictures of its own folder; got {name!r:.60}."
+            f"`{folder / 'results.json'}` must name pictures of its own folder; got {shown(name)}."
         )
     path = folder / f"{name}{suffix}"
     if not path.is_file():

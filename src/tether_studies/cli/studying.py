@@ -12,6 +12,7 @@ import typer
 from tether.cli.parsing import integers
 from tether.cli.starting import starting
 from tether.cli.terminal import command_line, console, say
+from tether.documents import shorten
 from tether.limits import MOST_PROCESSES, check_seed, check_whole
 from tether.progress import console_reporter
 from tether_studies.registry import NAMES, find_study
@@ -128,7 +129,7 @@ def _seeds(text: str, scale: str) -> tuple[int, ...]:
     numbers = integers("seeds", text)
     if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0 or len(numbers) > _MOST_SEEDS:
         raise ValueError(
-            f"`--seeds` must be at most {_MOST_SEEDS} different whole numbers >= 0; got '{text:.40}'."
+            f"`--seeds` must be at most {_MOST_SEEDS} different whole numbers >= 0; got '{shorten(text)}'."
         )
     for number in numbers:
         check_seed("--seeds", number)
