@@ -40,6 +40,7 @@ def test_progress_shows_what_it_is_given(name: str, terminal: bool) -> None:
 
 def test_what_a_terminal_would_obey_is_spelled_out() -> None:
     assert plain("a\x1b[31mb\x9b\u202ec").plain == "a\\x1b[31mb\\x9b\\x202ec"
+    assert plain("a\nverified\ud800\u2028").plain == "a\\x0averified\\xd800\\x2028"
     assert one_line(" two\n lines\r\n\x07") == "two lines \\x07"
 
 

@@ -452,13 +452,12 @@ UNSUPPORTED = {
     "where option": (lambda x, u: np.add(x, 1, where=np.array([True, False])), "`add` does not take `where`"),
     "initial": (lambda x, u: np.sum(x, axis=1, initial=2.0)[:, None], "does not take initial"),
     "unassigned": (forget_an_output, "`function` must assign every output; output 1 of row 0"),
-    "columns": (lambda x, u: [x[:, 0], x[:, 1]], "`function` must treat rows independently"),
-    "mixed rows": (lambda x, u: x - x.mean(axis=0), "`function` must treat rows independently"),
+        "mixed rows": (lambda x, u: x - x.mean(axis=0), "`function` must treat rows independently"),
     "one row": (lambda x, u: x + np.arange(len(x))[:, None], "`function` must treat all rows alike"),
     "swallowed": (swallow, "`trusted` must only compute.*it catches errors"),
     "arguments": (write_to_arguments, "`function` must not change its arguments"),
     "exception": (lambda x, u: x.nothing, "`function` must not raise when called on symbols; got AttributeError.*test_programs"),
-    "number of rows": (lambda x, u: x * len(x), "`function` must give what its operations say"),
+    "number of rows": (lambda x, u: x * len(x), "`function` must treat all rows alike; row 0 of 3"),
 }  # fmt: skip
 
 
@@ -477,7 +476,8 @@ def test_what_cannot_be_bounded_is_refused_by_name(name):
         (lambda: enclose(lambda x, u: x, [[1.0]], [[1.0, 2.0]], states=1), "must have one shape; got \\(1, 1\\) and \\(1, 2\\)"),
         (lambda: enclose(lambda x, u: x, [1.0], [2.0], states=1), "`lower` must have shape \\(K, D\\); got \\(1,\\)"),
         (lambda: enclose(lambda x, u: x, [[1.0]], [[2.0]], states=2), "`states` must lie between 0 and 1 inputs; got 2"),
-        (lambda: enclose(lambda x, u: x[:, 0], [[1.0]], [[2.0]], states=1), "must return shape \\(2, P\\); got \\(2,\\)"),
+        (lambda: enclose(lambda x, u: x[:, 0], [[1.0]], [[2.0]], states=1), "must return shape \\(1, P\\) for 1 rows; got \\(1,\\)"),
+        (lambda: enclose(lambda x, u: [x[:, 0], x[:, 1]], [[1.0, 1.0]], [[2.0, 2.0]], states=2), "must return shape \\(1, P\\) for 1 rows; got \\(2, 1\\)"),
         (lambda: enclose(lambda x, u: x @ np.ones((3, 1)), [[1.0]], [[2.0]], states=1), "matmul: Input operand 1 has a mismatch"),
         (lambda: enclose(lambda x, u: x, [[1.0]], [[2.0]], states=1, splits=-1), "`splits` must be 0 or more; got -1"),
     ],

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from tether.documents import load_json
+from tether.documents import load_json, require_file, shorten
 from tether.errors import StorageError
 from tether.limits import LARGEST_FILE, LARGEST_HEADER
 
@@ -76,7 +76,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     What the file says of its own sizes is compared with what it has before anything is made of it.
     """
     try:
-        _check_header(path)
+        check_header(path)
         with safe_open(path, framework="pt") as file:
             metadata = {key: load_json(value) for key, value in (file.metadata() or {}).items()}
             return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
@@ -91,17 +91,20 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         OverflowError,
         MemoryError,
     ) as error:
-        reason = " ".join(str(error).split())
-        raise StorageError(
-            f"`{path}` must be a safetensors file written by Tether; it cannot be read ({reason:.200}). "
-            "It may be damaged or of another kind."
-        ) from None
+        raise unreadable(path, error) from None
 
 
-def _check_header(path: Path) -> None:
+def unreadable(path: Path, error: Exception) -> StorageError:
+    """What to say of a file that is no safetensors file of ours."""
+    return StorageError(
+        f"`{path}` must be a safetensors file written by Tether; it cannot be read ({shorten(error)}). "
+        "It may be damaged or of another kind."
+    )
+
+
+def check_header(path: Path) -> None:
     """Raises unless names, kinds, shapes and places of the tensors fit one another and the file."""
-    if not path.is_file():
-        raise StorageError(f"`{path}` must be a file; there is none. Check the path.")
+    require_file(path)
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise StorageError(f"`{path}` must have at most {LARGEST_FILE:,} bytes; got {size:,}.")

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType, FrameType
+from types import BuiltinMethodType, CodeType, FrameType
 from typing import Any
+
+import numpy as np
 
 _ASKING = frozenset(
     {"type", "isinstance", "issubclass", "hasattr", "getattr", "callable", "id", "hash", "iter", "vars",
@@ -40,6 +42,8 @@ def watched() -> Iterator[list[str]]:
     before = sys.getprofile()
 
     def look(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "c_call" and _of_objects(_argument) and _is_users(_module(frame)):
+            found.append(f"it uses an array of objects ({_line(frame.f_code, frame.f_lineno)})")
         if event != "call" or frame.f_code in seen:
             return
         module = _module(frame)
@@ -61,6 +65,12 @@ def watched() -> Iterator[list[str]]:
         sys.setprofile(before)
         if collecting:
             gc.enable()
+
+
+def _of_objects(function: Any) -> bool:
+    """Whether it is a method of such an array, which adds up in another order than one of floats."""
+    owner = function.__self__ if type(function) is BuiltinMethodType else None
+    return type(owner) is np.ndarray and owner.dtype == object
 
 
 def _module(frame: FrameType) -> str:

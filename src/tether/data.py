@@ -118,6 +118,11 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = self.inputs
+        for text in (*names, *self.outputs, *self.units.values()):
+            if any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise ValueError(
+                    f"names and units must be text that UTF-8 can hold; got {text!r:.60}. Rename it."
+                )
         if max(len(names), len(self.outputs)) > MOST_COLUMNS:
             raise ValueError(f"`states` and `controls` must be at most {MOST_COLUMNS:,} columns; got more.")
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)

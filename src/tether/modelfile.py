@@ -18,6 +18,8 @@ from tether.documents import Check, Misfit, checked, items, mapping, maybe, one_
 from tether.errors import StorageError
 from tether.limits import MOST_COLUMNS, MOST_LAYERS, check_draws
 
+FORMAT = "tether-model"
+FORMAT_VERSION = 1
 WHAT = "a complete Tether model"
 _Shape = tuple[str, tuple[int, ...]]
 CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
@@ -46,16 +48,15 @@ _CELLED = ("interval", "affine", "monotone")
 _WHOLE_NUMBERS = ("cells.edges", "monotone.declared")
 
 _names = items(text)
-SCHEMA = documents.record(
-    {
-        "states": _names,
-        "controls": _names,
-        "outputs": _names,
-        "units": mapping(text),
-        "angles": _names,
-        "advances": items(whole(-1, MOST_COLUMNS)),
-    }
-)
+_COLUMNS = {
+    "states": _names,
+    "controls": _names,
+    "outputs": _names,
+    "units": mapping(text),
+    "angles": _names,
+    "advances": items(whole(-1, MOST_COLUMNS)),
+}
+SCHEMA = documents.record(_COLUMNS)
 _RECORD = documents.record(
     {},
     {
@@ -99,6 +100,24 @@ _TETHERED = {
 }
 
 
+def check_format(path: Path, metadata: Mapping[str, Any]) -> None:
+    """Raises unless a safetensors file is a model file of ours, of a version that is known."""
+    if metadata.get("format") != FORMAT:
+        raise StorageError(
+            f"`{path}` must be a Tether model; it is a safetensors file of another kind. Check the path."
+        )
+    version = metadata.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise StorageError(f"`{path}` must have a format version; got {version!r:.60}. Get a fresh copy.")
+    if not 0 < version < 1e9:
+        raise StorageError(f"`{path}` must have a format version; got another number. Get a fresh copy.")
+    if version > FORMAT_VERSION:
+        raise StorageError(
+            f"`{path}` must have format version at most {FORMAT_VERSION}; got {version}. "
+            "It was written by a newer Tether: upgrade."
+        )
+
+
 def check_words(path: Path, metadata: Mapping[str, Any]) -> None:
     """Raises unless the metadata of a model file say what they must."""
     checked(metadata, _words, path, WHAT)
@@ -112,6 +131,9 @@ def _words(metadata: Any, place: str) -> None:
             _draws(metadata)
     schema, network = metadata["schema"], metadata["network"]
     _NETWORKS[network["kind"]](network, "network")
+    unknown = sorted(schema.keys() - _COLUMNS.keys())
+    if unknown:
+        raise Misfit(f"`schema` must have nothing else; got {unknown[0]!r:.60}")
     lists = (*schema.values(), *(network.get(name, ()) for name in ("widths", "hidden")))
     if max(map(len, lists)) > MOST_COLUMNS:
         raise Misfit(f"`schema` and `network` must list at most {MOST_COLUMNS:,} names or widths")
@@ -239,8 +261,9 @@ def check_numbers(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 _FINITE = (
-    *_FRAME, *(f"cells.{name}" for name in CELL_ARRAYS), "bounds.lower", "bounds.upper", "bounds.center",
-    "bounds.jacobian", "bounds.radii", "bounds.half_width", "bounds.lemma", "direct.inputs", "direct.answers",
+    *_FRAME, *(f"cells.{name}" for name in CELL_ARRAYS), "bounds.lower", "bounds.upper", "bounds.delta",
+    "bounds.center", "bounds.jacobian", "bounds.radii", "bounds.slopes", "bounds.offset", "bounds.half_width",
+    "bounds.lemma", "direct.inputs", "direct.answers",
     "monotone.half_width", "monotone.weights", "monotone.intercept",
 )  # fmt: skip
 _POSITIVE = ("frame.inputs.scale", "frame.outputs.scale", "cells.scale", "cells.radii", "bounds.radii")

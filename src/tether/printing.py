@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]")
 _LOG_WIDTH = 110
 
 
@@ -21,7 +21,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """`text` letter by letter; what would move a terminal's cursor or change its colours is spelled out."""
+    """`text` letter by letter; what a terminal would obey, or has no letters for, is spelled out."""
     return Text(_CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text), style=style)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tether.cells import Cells, CellSampler
 from tether.data import Array, Schema, Target
+from tether.errors import CertificateError
 from tether.programs import Enclosure, enclose
 from tether.ranges import Evidence, SamplingConfig, fitted_slopes, length, target_program
 from tether.trusted import TrustedModel
@@ -40,8 +41,11 @@ class Remainder:
     def __post_init__(self) -> None:
         if not ((np.diff(self.radii, axis=1) > 0).all() and (self.radii[:, 0] > 0).all()):
             raise ValueError("`radii` must be positive and ascending.")
-        if not ((self.slopes >= 0).all() and (self.offset >= 0).all()):
-            raise ValueError("`slopes` and `offset` must be numbers of at least 0.")
+        for name, values in (("slopes", self.slopes), ("offset", self.offset)):
+            if not ((values >= 0) & np.isfinite(values)).all():
+                raise ValueError(
+                    f"`{name}` must be finite and at least 0; got {values.min()} to {values.max()}."
+                )
 
     def at(self, cell: NDArray[np.int64], distance: Array) -> Array:
         """(N, P) remainder in cells (N,) at scaled distances (N,), at most the last radius."""
@@ -122,7 +126,19 @@ def _expand_proved(cells: Cells, trusted: TrustedModel, schema: Schema, target: 
     slopes = np.cumsum(np.stack(deviations, axis=1), axis=1) / shells * (1 + 16 * _EPS)
     # M's own float64 evaluation errs by no more than was found over the largest box.
     offset = _gap(center, point, schema) + enclosed[-1].rounding * (1 + 4 * _EPS)
-    return Expansion(center, jacobian, Remainder(radii, slopes, offset))
+    return Expansion(center, jacobian, _finite(radii, slopes, offset, schema))
+
+
+def _finite(radii: Array, slopes: Array, offset: Array, schema: Schema) -> Remainder:
+    """The remainder, unless it overflowed."""
+    wrong = ~(np.isfinite(slopes).all(axis=1) & np.isfinite(offset))
+    if wrong.any():
+        cell, output = np.argwhere(wrong)[0]
+        raise CertificateError(
+            f"the trusted model must be bounded over every cell; in cell {cell} the remainder of output "
+            f"'{schema.outputs[output]}' overflowed. Use more memories, narrow the domain, or change units."
+        )
+    return Remainder(radii, slopes, offset)
 
 
 def _boxes(cells: Cells, radii: Array) -> tuple[Array, Array]:
@@ -167,7 +183,7 @@ def _expand_lipschitz(cells: Cells, trusted: TrustedModel, schema: Schema, targe
     curvature = constants * cells.scale.max() ** 2
     radii = cells.outer_radii[:, None] * _SHELLS
     slopes = 0.5 * radii[:, :, None] * curvature
-    return Expansion(center, jacobian, Remainder(radii, slopes, np.zeros_like(center)))
+    return Expansion(center, jacobian, _finite(radii, slopes, np.zeros_like(center), schema))
 
 
 def _expand_sampled(
@@ -200,4 +216,5 @@ def _expand_sampled(
         )
         for rim in radii.T
     ]
-    return Expansion(center, jacobian, Remainder(radii, np.stack(shells, axis=1), np.zeros_like(center)))
+    slopes = np.stack(shells, axis=1)
+    return Expansion(center, jacobian, _finite(radii, slopes, np.zeros_like(center), schema))

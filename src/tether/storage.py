@@ -20,8 +20,11 @@ from tether.data import Scaling, Schema
 from tether.errors import StorageError, TrustedModelError
 from tether.modelfile import (
     CELL_ARRAYS,
+    FORMAT,
+    FORMAT_VERSION,
     INTERVAL_ARRAYS,
     REMAINDER_ARRAYS,
+    check_format,
     check_numbers,
     check_tensors,
     check_words,
@@ -29,9 +32,6 @@ from tether.modelfile import (
 from tether.monotone import MonotoneModel, MonotoneNetwork, MonotoneTether
 from tether.remainders import Expansion, Remainder
 from tether.trusted import Function, TrustedModel, as_trusted
-
-FORMAT = "tether-model"
-FORMAT_VERSION = 1
 
 
 def save(model: LearnedModel, path: str | Path) -> None:
@@ -118,7 +118,7 @@ def peek(path: str | Path) -> LearnedModel:
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, metadata = read_tensors(path)
-    _check_format(path, metadata)
+    check_format(path, metadata)
     if metadata.pop("digest", None) != _digest(tensors, metadata):
         raise StorageError(
             f"`{path}` must match its own digest; its contents were changed. Get a fresh copy."
@@ -236,23 +236,6 @@ def _check_answers(path: Path, model: LearnedModel, tensors: dict[str, Tensor]) 
         raise StorageError(
             f"`trusted` must be the model `{path}` was saved with; at input {inputs[row].tolist()} output "
             f"'{model.schema.outputs[output]}' differs by {gap[row, output]:.6g}. Pass that model."
-        )
-
-
-def _check_format(path: Path, metadata: dict[str, Any]) -> None:
-    if metadata.get("format") != FORMAT:
-        raise StorageError(
-            f"`{path}` must be a Tether model; it is a safetensors file of another kind. Check the path."
-        )
-    version = metadata.get("format_version")
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise StorageError(f"`{path}` must have a format version; got {version!r}. Get a fresh copy.")
-    if not 0 < version < 1e9:
-        raise StorageError(f"`{path}` must have a format version; got another number. Get a fresh copy.")
-    if version > FORMAT_VERSION:
-        raise StorageError(
-            f"`{path}` must have format version at most {FORMAT_VERSION}; got {version}. "
-            "It was written by a newer Tether: upgrade."
         )
 
 

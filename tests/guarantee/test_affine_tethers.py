@@ -302,7 +302,7 @@ def test_rounding_of_a_large_input_that_cancels():
         (lambda b: replace(b, half_width=b.half_width - 1.0), "`half_width` must be finite and at least 0"),
         (
             lambda b: replace(b.expansion.remainder, offset=-b.expansion.remainder.offset),
-            "must be numbers of at least 0",
+            "must be finite and at least 0",
         ),
         (
             lambda b: replace(b.expansion.remainder, radii=b.expansion.remainder.radii[:, ::-1]),

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,14 +98,14 @@ def test_arrays_of_another_type_are_refused(file):
         rewrite(
             path, lambda arrays, metadata, name=name: arrays.update({name: arrays[name].astype(np.float32)})
         )
-        with pytest.raises(StorageError, match=f"`{name}` is of type F32, not F64"):
+        with pytest.raises(StorageError, match=f"`{name}` must hold float64; got float32"):
             tether.verify(path, trusted)
 
 
 def test_unknown_arrays_are_refused(file):
     path, trusted, _ = file()
     rewrite(path, lambda arrays, metadata: arrays.update({"bounds.extra": np.zeros(3)}))
-    with pytest.raises(StorageError, match=r"`bounds\.extra`, which no model has"):
+    with pytest.raises(StorageError, match=r"must hold nothing else; got `bounds\.extra`"):
         tether.verify(path, trusted)
 
 
@@ -123,6 +125,73 @@ def test_a_damaged_schema_is_refused(file, change):
     rewrite(path, lambda arrays, metadata: metadata["schema"].update(change))
     with pytest.raises(StorageError, match="must be a complete Tether model"):
         tether.verify(path, trusted)
+
+
+NOT_READ = {
+    "operator": said(operator="squash"),
+    "evidence": said(evidence="certain"),
+    "format version": said(format_version=2),
+    "no format version": said(format_version="1"),
+    "network": said(network={"kind": "mlp", "widths": [2, 9, 2], "dtype": "float64"}),
+    "network of no kind": said(network={"kind": "oracle"}),
+    "columns of another kind": lambda arrays, metadata: metadata["schema"].update(more=1),
+    "edges": put("cells.edges", 10**6),
+    "extra": lambda arrays, metadata: arrays.update({"extra": np.zeros(3)}),
+    "no frame": lambda arrays, metadata: arrays.pop("frame.inputs.scale"),
+    "a frame of NaN": put("frame.inputs.scale", np.nan),
+    "infinite slopes": put("bounds.slopes", np.inf),
+    "slopes of NaN": put("bounds.slopes", np.nan, (0, 0)),
+    "infinite offset": put("bounds.offset", np.inf, (0,)),
+    "offset of NaN": put("bounds.offset", np.nan, (0,)),
+    "a name that is half a letter": lambda arrays, metadata: metadata["schema"].update(
+        outputs=["y0", "\ud800"]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READ)
+def test_what_is_not_loaded_is_not_verified(file, name):
+    path, trusted, _ = file()
+    rewrite(path, NOT_READ[name])
+    with pytest.raises(StorageError) as loading:
+        tether.load(path)
+    with pytest.raises(StorageError) as verifying:
+        tether.verify(path, trusted)
+    assert str(verifying.value) == str(loading.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_infinite_delta_is_no_claim(file, value):
+    path, trusted, _ = file(kind="interval")
+    rewrite(path, put("bounds.delta", value, (0,)))
+    for read in (tether.load, lambda path: tether.verify(path, trusted)):
+        with pytest.raises(StorageError, match="`bounds.delta` must be finite"):
+            read(path)
+
+
+def test_messages_do_not_repeat_a_file_without_end(file, tmp_path):
+    path, trusted, _ = file()
+    rewrite(path, lambda arrays, metadata: metadata["schema"].update(outputs=["y0", "n\n" * 10**5]))
+    rewrite(path, put("bounds.slopes", 0.0))
+    with pytest.raises(CertificateError, match="not verified: cell 0") as told:
+        tether.verify(path, trusted)
+    assert len(str(told.value)) < 1000 and "\n" not in str(told.value)
+    place = tmp_path / "c.json"
+    place.write_text(json.dumps({"claim": "x" * 10**6}))
+    with pytest.raises(StorageError) as told:
+        tether.verify(path, trusted, place)
+    assert len(str(told.value)) < 1000
+
+
+def test_pipes_and_devices_are_not_read(file, tmp_path):
+    path, trusted, _ = file()
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(StorageError, match="must be a file; it is no plain one"):
+            tether.verify(path, trusted, other)
+        for read in (tether.load, lambda path: tether.verify(path, trusted)):
+            with pytest.raises(StorageError, match="must be a file; it is no plain one"):
+                read(other)
 
 
 # --- case 7: numbers that float64 does not hold
@@ -272,12 +341,187 @@ def test_what_fit_proves_is_verified(file, function, kind):
     assert tether.verify(path, trusted).verified
 
 
+# --- conditions: of each row for itself, and each counted once
+
+
+def six_ifs(s, u):
+    out = np.zeros_like(s)
+    for k, (x, v) in enumerate(s):
+        y = x
+        for level in (-9.0, -8.0, -7.0, 7.0, 8.0, 9.0):
+            y = y - 0.05 * x
+            if v > level:
+                y = y + 0.1 * v
+        out[k] = [y, v]
+    return out
+
+
+def three_clamps(s, u):
+    return np.array(
+        [[max(-9.0, min(9.0, x)), max(-9.0, min(9.0, v)) + max(-9.0, min(9.0, x + v))] for x, v in s]
+    )
+
+
+def elifs(s, u):
+    out = s.copy()
+    for k, (x, v) in enumerate(s):
+        for step in range(60):
+            if x < step - 70.0:
+                out[k, 1] = v + step
+                break
+    return out
+
+
+@pytest.mark.parametrize("function", [six_ifs, three_clamps, elifs], ids=lambda f: f.__name__)
+def test_conditions_of_rows_are_counted_once(file, function):
+    path, trusted, model = file(function)
+    assert model.bounds.evidence == "proved"
+    assert tether.verify(path, trusted).verified
+
+
+def reversed_rows(s, u):
+    out = s.copy()
+    for k in range(len(s)):
+        if s[-1 - k, 0] > 0:
+            out[k] = 2.0 * s[k]
+    return out
+
+
+def first_decides(s, u):
+    return 2.0 * s if s[0, 0] > 0 else 3.0 * s
+
+
+def last_decides(s, u):
+    return 2.0 * s if s[-1, 0] > 0 else 3.0 * s
+
+
+def any_decides(s, u):
+    return 2.0 * s if (s[:, 0] > 0).any() else 3.0 * s
+
+
+def carried(s, u):
+    out, seen = s.copy(), False
+    for k in range(len(s)):
+        seen = seen or bool(s[k, 0] > 0)
+        if seen:
+            out[k, 1] = 5.0
+    return out
+
+
+@pytest.mark.parametrize(
+    "function",
+    [reversed_rows, first_decides, last_decides, any_decides, carried],
+    ids=lambda f: f.__name__,
+)
+def test_conditions_of_another_row_are_refused(function):
+    with pytest.raises(UnboundedError, match="rows that depend on one another"):
+        trace(function, 2, 0, 2)
+
+
+def parity(s, u):
+    odd = False
+    for x, _ in s:
+        odd = odd != bool(x > 0)
+    alone = len(s) == 1 or bool(s[0, 0] > 0) == bool(s[1, 0] > 0)
+    return np.array([[x if alone or odd else 9.0, v] for x, v in s])
+
+
+def spike(x):
+    return np.maximum(0.0, 1.0 - 1e6 * np.abs(x - 0.3))
+
+
+def with_spikes(s, y):
+    return np.stack([s[:, 0] + y, s[:, 1]], axis=1)
+
+
+class Remembers:
+    """What it was given last is mixed into what it returns."""
+
+    def __init__(self):
+        self.last = None
+
+    def __call__(self, s, u):
+        last = s if self.last is None else self.last[: len(s)]
+        self.last = s
+        return s + 100.0 * (s - last)
+
+
+class RemembersAnswers(Remembers):
+    def __call__(self, s, u):
+        last = s if self.last is None else self.last
+        self.last = s
+        return 2.0 * s if last[0, 0] > 0 else 3.0 * s
+
+
+MIXED = {
+    "roll 2": lambda s, u: with_spikes(s, np.roll(spike(s[:, 0]), 2)),
+    "roll 2 of the reverse": lambda s, u: with_spikes(s, np.roll(spike(s[:, 0])[::-1], 1)),
+    "squares": lambda s, u: with_spikes(s, spike(s[:, 0])[np.arange(len(s)) ** 2 % len(s)]),
+    "dealt": lambda s, u: with_spikes(
+        s, spike(s[:, 0]).reshape(2, -1).ravel(order="F") if len(s) % 2 == 0 else spike(s[:, 0])
+    ),
+    "counted to 2": lambda s, u: with_spikes(s, (len(s) - 1) * (len(s) - 2) * spike(s[:, 0])),
+    "counted to 5": lambda s, u: with_spikes(s, (len(s) - 1) * (len(s) - 2) * (len(s) - 5) * spike(s[:, 0])),
+    "first row": lambda s, u: with_spikes(s, spike(s[0, 0])),
+    "differences": lambda s, u: with_spikes(s, np.diff(spike(s[:, 0]), prepend=spike(s[:1, 0]))),
+    "averaged": lambda s, u: s - s.mean(axis=0),
+    "parity": parity,
+    "all rows": lambda s, u: s if all(abs(x - 0.3) > 1e-7 for x in s[:, 0]) else s + 1.0,
+    "memory": Remembers(),
+    "memory of answers": RemembersAnswers(),
+    "K of a broadcast": lambda s, u: with_spikes(
+        s, (np.broadcast_to(spike(s[:, 0]), (2, len(s))) * 1.0).T.ravel(order="K").reshape(2, -1)[1]
+        if len(s) > 2 else spike(s[:, 0])
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_rows_that_are_mixed_are_refused(name):
+    with pytest.raises(UnboundedError):
+        trace(MIXED[name], 2, 0, 2)
+
+
+def test_a_count_of_rows_that_verify_draws_is_refused(file):
+    def counted(s, u):
+        n = len(s)
+        return waves(s, u) + (n - 1) * (n - 2) * (n - 5) * spike(s) * 1e-3
+
+    path, _, _ = file()
+    with pytest.raises(CertificateError, match="how many rows"):
+        tether.verify(path, counted)
+
+
+def test_the_statement_says_what_is_assumed_of_rows(file):
+    path, trusted, _ = file()
+    assert "checked on batches of 1, 2, 5, 6 and " in tether.verify(path, trusted).statement
+
+
+def test_a_guard_over_the_batch_is_a_guard_of_each_row():
+    def guarded(s, u):
+        if (s[:, 0] > 50).any() or not (s[:, 1] < 50).all():
+            raise ValueError("too fast")
+        return 2.0 * s
+
+    assert "unset" in [node.operation for node in trace(guarded, 2, 0, 2).nodes]
+
+
+def test_a_row_that_raises_is_not_a_row_that_decides():
+    def guarded(s, u):
+        for x, _ in s:
+            if x > 50:
+                raise ValueError("too fast")
+        return 2.0 * s
+
+    assert "unset" in [node.operation for node in trace(guarded, 2, 0, 2).nodes]
+
+
 def test_scalars_do_not_alias():
     """Case 2: NumPy copies the scalar before the row is assigned to."""
     program = trace(rows, 2, 0, 2)
     first, second = program.outputs
     angle = program.nodes[program.nodes[[n.operation for n in program.nodes].index("sin")].arguments[0]]
-    assert angle == ("input", (), 0) and program.nodes[first].operation == "add" != program.nodes[second]
+    assert angle[:3] == ("input", (), 0) and program.nodes[first].operation == "add" != program.nodes[second]
 
 
 def test_names_are_put_back():
@@ -380,9 +624,53 @@ def is_nan(s, u):
     return np.where(s != s, 0.0, s)
 
 
+OBJECTS = np.array([2**60, 1], dtype=object)
+
+
+def python_integers(s, u):
+    a = np.zeros(2, dtype=object)
+    a[0] = 2**60
+    return beside(s, ((a[0] + 1) - 2**60) * bump(s[:, 0]))
+
+
+OF_OBJECTS = {
+    "zeros": lambda: np.zeros(2, dtype=object),
+    "empty": lambda: np.empty(2, object),
+    "full": lambda: np.full(2, 2**60, dtype="O"),
+    "array": lambda: np.array([2**60, 1], dtype=object),
+    "asarray": lambda: np.asarray([2**60, 1.0], dtype=np.dtype(object)),
+    "array of an array": lambda: np.array(OBJECTS),
+    "without end": lambda: np.array([2**70, 1]),
+    "put": lambda: (lambda a: (a.__setitem__(slice(None), OBJECTS), a)[1])(np.zeros(2)),
+    "filled": lambda: np.full(2, OBJECTS),
+    "like": lambda: np.full_like(np.zeros(2), 2**60, dtype=object),
+    "zeros like": lambda: np.zeros_like(np.zeros(2), object),
+    "cast": lambda: np.zeros(2).astype(object),
+    "eye": lambda: np.eye(2, dtype=object)[0],
+    "sum": lambda: np.zeros((2, 2)).sum(axis=0, dtype=object),
+    "ufunc": lambda: np.add(np.zeros(2), 2**60, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", OF_OBJECTS)
+def test_objects_are_refused_or_stay_objects(name):
+    def function(s, u):
+        a = OF_OBJECTS[name]()
+        a[0] = 2**60
+        return beside(s, ((a[0] + 1) - 2**60) * bump(s[:, 0]))
+
+    try:
+        program = trace(function, 2, 0, 2)
+    except UnboundedError:
+        return
+    point = np.array([[0.3125, 0.5]])
+    np.testing.assert_array_equal(value_of(program, point[0]), function(point, None)[0])
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        python_integers,
         *(integers, masks, mask_assigned, half, single, weak, counted, counted_einsum, cast, floored, signs),
         *(objects_viewed, buffer, nan_ignored, is_nan, flat, diagonal),
     ],

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Node, as_constant, as_number, choose, is_condition
+from tether.programs.scalars import Node, Whole, as_constant, as_number, choose, is_condition
 
 
 class Traced(np.ndarray):
@@ -36,9 +37,10 @@ class Traced(np.ndarray):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.size and all(map(is_condition, self.flat)):
-            if not all(map(is_condition, plain_objects(value).flat)):
+            value = plain_objects(value)
+            if not all(map(is_condition, value.flat)):
                 refuse("assignment", "into an array of conditions must be of conditions", "Compare first")
-        elif _is_conditional(index) and np.size(value) == 1:
+        elif _is_conditional(index) and np.ndim(value) == 0:
             mask = np.reshape(index, (*np.shape(index), *(1,) * (self.ndim - np.ndim(index))))
             super().__setitem__(..., where(mask, value, self))
             return
@@ -58,6 +60,10 @@ class Traced(np.ndarray):
         # An object is as wide as a float64: what is a copy and what is not is the same.
         return np.ndarray.astype(self, object, *arguments, **options).view(Traced)
 
+    def tolist(self) -> Any:
+        """As ``ndarray.tolist``: nodes, and Python's numbers."""
+        return plain_objects(self).tolist()
+
     def view(self, *arguments: Any, **options: Any) -> Any:
         """For NumPy and this package only."""
         if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
@@ -67,6 +73,22 @@ class Traced(np.ndarray):
     def fill(self, value: Any) -> None:
         """As ``ndarray.fill``."""
         self[...] = value
+
+    def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
+        """As ``ndarray.put``, of numbers."""
+        if self.size and all(map(is_condition, self.flat)):
+            refuse_unsupported("put")
+        np.ndarray.put(self, _plain_index(indices), numbers_of(values), mode)
+
+    @property
+    def flat(self) -> Any:
+        """As ``ndarray.flat``."""
+        found = np.ndarray.flat.__get__(self)  # type: ignore[attr-defined]
+        return found if _is_ours(sys._getframe(1)) else _Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        _Flat(self)[:] = value
 
     @property
     def dtype(self) -> Any:
@@ -86,13 +108,51 @@ class Traced(np.ndarray):
         return np.round(self, decimals)
 
 
+class _Flat:
+    """An array's entries one after the other, as M sees them."""
+
+    def __init__(self, array: Traced) -> None:
+        self._array, self._next = array, 0
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __getitem__(self, index: Any) -> Any:
+        found = np.ndarray.flat.__get__(self._array)[_plain_index(index)]  # type: ignore[attr-defined]
+        return found.view(Traced) if isinstance(found, np.ndarray) else _scalar(found)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        array = self._array
+        if array.size and all(map(is_condition, array.flat)):
+            refuse("flat", "of conditions cannot be assigned to", "Index the array")
+        np.ndarray.flat.__get__(array)[_plain_index(index)] = numbers_of(value)  # type: ignore[attr-defined]
+
+    def __iter__(self) -> _Flat:
+        return self
+
+    def __next__(self) -> Any:
+        if self._next >= len(self):
+            raise StopIteration
+        self._next += 1
+        return self[self._next - 1]
+
+    def copy(self) -> Any:
+        """A copy, along one axis."""
+        return self[:].copy()
+
+
+def _is_ours(frame: Any) -> bool:
+    """Whether the code is of this package."""
+    return frame.f_globals.get("__name__", "").startswith("tether.programs")
+
+
 def _of_objects(array: np.ndarray) -> bool:
     return isinstance(array, Traced) or array.dtype == object
 
 
 def _scalar(value: Any) -> Any:
     """An entry as NumPy would give it: its own float64 or bool where that is known."""
-    if isinstance(value, Node):
+    if isinstance(value, Node | _Unassigned):
         return value
     return np.bool_(value) if isinstance(value, bool | np.bool_) else np.float64(value)
 
@@ -132,7 +192,9 @@ def wrap(value: Any) -> Any:
         array = np.empty((), dtype=object)
         array[()] = value
         return array.view(Traced)
-    return np.asarray(value).astype(object, copy=False).view(Traced)
+    if type(value) is np.ndarray and value.dtype == object:
+        return value.view(Traced)
+    return plain_objects(value).view(Traced)
 
 
 def result_of(values: Any) -> Any:
@@ -148,16 +210,41 @@ def result_of(values: Any) -> Any:
     return values.view(Traced)
 
 
-def plain_objects(value: Any) -> Any:
+def plain_objects(value: Any, name: str = "array") -> Any:
     """An array of objects without our methods; constants as float64 has them."""
     if isinstance(value, Node):
         return wrap(value).view(np.ndarray)
+    if isinstance(value, Traced):
+        return value.view(np.ndarray)
     array = np.asarray(value)
     if array.dtype == object:
-        return array.view(np.ndarray)
+        return _over(_entry, array)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        refuse("array", f"must be of real numbers of at most float64's precision; got {array.dtype}")
-    return array.astype(object)
+        refuse(name, f"must be of real numbers of at most float64's precision; got {array.dtype}")
+    if array.dtype.kind in "iu" and array.size and (array.astype(np.float64).astype(object) != array).any():
+        refuse(name, "must be given integers that float64 holds exactly", "Use a float")
+    return array.astype(bool if array.dtype.kind == "b" else np.float64).astype(object)
+
+
+def _over(function: Callable[[Any], Any], entries: Any) -> Any:
+    """A function of each entry of an array of objects, as another one."""
+    found = np.frompyfunc(function, 1, 1)(entries.view(np.ndarray))
+    if isinstance(found, np.ndarray):
+        return found
+    return wrap(found).view(np.ndarray) if isinstance(found, Node) else np.array(found, dtype=object)
+
+
+def _entry(value: Any) -> Any:
+    """What an array holds: nodes, and of constants Python's float or bool, whatever they were."""
+    if isinstance(value, Node):
+        return value.as_float() if type(value) is Whole else value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if type(value) is float or value is UNASSIGNED:
+        return value
+    if not isinstance(value, Number):
+        refuse("array", f"must be given numbers in rows of one length; got {type(value).__name__}")
+    return as_constant(value, "array", infinite=True) if value == value else float(value)  # type: ignore[arg-type]
 
 
 def graph_of(*values: Any) -> Any:
@@ -203,23 +290,36 @@ def _plain_index(index: Any) -> Any:
 
 
 def numbers_of(value: Any) -> Any:
-    """Conditions among the entries as 0 or 1."""
-    if isinstance(value, Node):
-        return as_number(value)
-    if graph_of(value) is None:
-        return value
-    return np.frompyfunc(as_number, 1, 1)(plain_objects(value))
+    """What an array of floats makes of a value that is put into it."""
+    if isinstance(value, Node | Number | np.bool_):
+        return as_number(_entry(value))
+    return _over(as_number, plain_objects(value))
 
 
 def stand_in(value: Any) -> Any:
     """A plain value of the kind and layout that a value of the trace has in M."""
+    if type(value) is Whole:
+        return 1
     if isinstance(value, Node):
         return np.True_ if value.is_condition else np.float64(1.0)
     if isinstance(value, Traced):
-        return np.ones_like(value.view(np.ndarray), dtype=value.dtype)
+        array = laid_like(value, value.dtype)
+        array[...] = 1
+        return array
     if type(value) in (list, tuple):
         return type(value)(map(stand_in, value))
     return value
+
+
+def laid_like(array: Any, dtype: Any) -> Any:
+    """An array of the same shape and strides; those of an array of objects are those of float64."""
+    size = np.dtype(dtype).itemsize
+    steps = [step // 8 * size for step in array.strides]
+    reach = [step * (length - 1) for step, length in zip(steps, array.shape, strict=True) if array.size]
+    before = -sum(part for part in reach if part < 0)
+    after = sum(part for part in reach if part > 0)
+    buffer = np.empty((before + after) // size + 1, dtype)
+    return np.ndarray(array.shape, dtype, buffer, before, steps)
 
 
 def conform(
@@ -240,7 +340,10 @@ def conform(
     if viewed:
         return result
     dtype, entries = np.asarray(like).dtype, plain_objects(result)
-    conditions = entries.size > 0 and all(map(is_condition, entries.flat))
+    found = {is_condition(entry) for entry in entries.flat}
+    if dtype == np.float64 and True in found:
+        result, found = _over(as_number, entries), {False}
+    conditions = found == {True}
     if dtype != (np.bool_ if conditions else np.float64) and entries.size:
         refuse(
             name,
@@ -270,18 +373,30 @@ def _is_view(result: Any, arguments: list[Any]) -> bool:
 def is_float64(dtype: Any) -> bool:
     """Whether a `dtype` asks for what arrays of a trace stand for: float64, or nothing."""
     try:
-        return dtype is None or np.dtype(dtype) in (np.dtype(np.float64), np.dtype(object))
+        return dtype is None or np.dtype(dtype) == np.float64
     except TypeError:
         return False
 
 
 def constants_of(operand: Any, name: str) -> Any:
     """An array of objects that are all constants, as the floats or truth values that they are."""
-    if operand.size and all(isinstance(value, bool | np.bool_) for value in operand.flat):
-        return operand.astype(bool)
+    operand = operand.view(np.ndarray)
+    truths = operand.size > 0 and all(isinstance(value, bool | np.bool_) for value in operand.flat)
     for value in operand.flat:
         as_constant(value, name, infinite=True)
-    return operand.astype(np.float64)
+    # NumPy adds up in an order that depends on the layout.
+    array = laid_like(operand, bool if truths else np.float64)
+    array[...] = operand
+    return array
+
+
+def constant_arguments(values: Any, name: str) -> Any:
+    """Arguments of a call as they are in M, where nothing in them depends on an input."""
+    if isinstance(values, Traced):
+        return constants_of(values, name)
+    if type(values) in (list, tuple):
+        return type(values)(constant_arguments(value, name) for value in values)
+    return values
 
 
 def where(condition: Any, *branches: Any) -> Any:

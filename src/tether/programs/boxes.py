@@ -18,6 +18,7 @@ from tether.programs.tracing import Function, trace
 Pair = tuple[Array, Array]
 
 _CHECKED_POINTS = 2048
+_FEW_ROWS = (2, 1, 5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,8 @@ def _check_program(program: Program, function: Function, lower: Array, upper: Ar
     points, enclosed = points[defined], Range(enclosed.lower[defined], enclosed.upper[defined])
     if not len(points):
         return
+    for rows in _FEW_ROWS:  # what it has kept of the trace shows where it is called as it was there
+        _values(function, np.resize(points, (rows, points.shape[1])), states)
     values = _values(function, points, states)
     if values.shape != enclosed.lower.shape:
         raise ValueError(f"`function` must return shape {enclosed.lower.shape}; got {values.shape}.")
@@ -130,12 +133,17 @@ def _check_program(program: Program, function: Function, lower: Array, upper: Ar
 def _values(function: Function, points: Array, states: int) -> Array:
     try:
         with np.errstate(all="ignore"):
-            result = function(points[:, :states].copy(), points[:, states:].copy())
-            return np.array(result, dtype=np.float64)
+            result = np.array(function(points[:, :states].copy(), points[:, states:].copy()))
+            if result.dtype.kind in "fiub":
+                return result.astype(np.float64)
     except (Exception, SystemExit) as error:
         raise EnclosureError(
             f"`function` must not raise; got {type(error).__name__}: {error} for {len(points)} rows."
         ) from error
+    raise EnclosureError(
+        f"`function` must return real numbers; got an array of {result.dtype} for {len(points)} rows. It "
+        "must not keep anything from call to call."
+    )
 
 
 def _points(lower: Array, upper: Array) -> Array:

@@ -8,23 +8,25 @@ are.
 
 from __future__ import annotations
 
+import builtins
+import inspect
 import math
+import operator
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
-from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from tether.programs import functions as _functions  # noqa: F401 (names what is replaced below)
 from tether.programs import graph as codes
-from tether.programs.arrays import UNASSIGNED, Traced, graph_of, plain_objects, wrap
-from tether.programs.refusal import refuse
-from tether.programs.scalars import Node, apply, as_number, is_condition, make
+from tether.programs.arrays import UNASSIGNED, Traced, conform, graph_of, is_float64, plain_objects
+from tether.programs.refusal import refuse, refuse_unsupported
+from tether.programs.scalars import Node, Whole, apply, as_number, make
 
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "numba", "joblib", "matplotlib"})
 _LOCK = threading.RLock()
@@ -38,30 +40,101 @@ def tracing_constructors(function: Any) -> Iterator[None]:
     global _tracing_thread
     with _LOCK:
         before, _tracing_thread = _tracing_thread, threading.get_ident()
-        replaced: list[tuple[dict[str, Any], str, Any]] = []
+        undo: list[Callable[[], Any]] = []
         try:
-            for names in _reachable_globals(function):
-                _replace(names, replaced)
+            _replace_import(undo)
+            names, cells, functions, classes = _reachable(function)
+            for part in names:
+                _replace(part, undo)
+            for cell in cells:
+                undo.append(partial(setattr, cell, "cell_contents", cell.cell_contents))
+                cell.cell_contents = _ours(cell.cell_contents)
+            for owner in classes:
+                _replace_attributes(owner, undo)
+            for part in (part for part in functions if part.__defaults__):
+                undo.append(partial(setattr, part, "__defaults__", part.__defaults__))
+                part.__defaults__ = tuple(map(_ours, part.__defaults__))
             yield
         finally:
             _tracing_thread = before
-            for names, name, value in replaced:
-                names[name] = value
+            for restore in reversed(undo):
+                restore()
 
 
-def _replace(names: dict[str, Any], replaced: list[tuple[dict[str, Any], str, Any]]) -> None:
+def _replace(names: dict[str, Any], undo: list[Callable[[], Any]]) -> None:
     """Puts ours in the place of NumPy's and math's in the names of a module, and notes what was there."""
     for name, value in list(names.items()):
-        ours = _ours(value)
-        if ours is not value:
-            replaced.append((names, name, value))
+        if type(value) in (dict, list):
+            _replace_inside(value, undo)
+        ours = tuple(map(_ours, value)) if type(value) is tuple else _ours(value)
+        if ours is not value and not (type(value) is tuple and all(map(operator.is_, ours, value))):
+            undo.append(partial(names.__setitem__, name, value))
             names[name] = ours
 
 
+def _replace_inside(values: Any, undo: list[Callable[[], Any]]) -> None:
+    """The same for a dictionary, or a list, that M may look functions up in."""
+    for key, value in list(values.items() if type(values) is dict else enumerate(values)):
+        ours = _ours(value)
+        if ours is not value:
+            undo.append(partial(values.__setitem__, key, value))
+            values[key] = ours
+
+
+def _replace_attributes(owner: type, undo: list[Callable[[], Any]]) -> None:
+    for name, value in list(vars(owner).items()):
+        ours = _ours(value) if not isinstance(value, types.FunctionType | type) else value
+        if ours is not value:
+            undo.append(partial(setattr, owner, name, value))
+            setattr(owner, name, ours)
+
+
+def _replace_import(undo: list[Callable[[], Any]]) -> None:
+    """What M itself imports is what it would have had at the top of its module."""
+    original = builtins.__import__
+
+    def import_for_user(name: str, *arguments: Any) -> Any:
+        module = original(name, *arguments)
+        frame = sys._getframe(1)
+        inside = bool(frame.f_code.co_flags & inspect.CO_NEWLOCALS)
+        if threading.get_ident() != _tracing_thread or not _is_users(frame.f_globals.get("__name__")):
+            return module
+        if not inside:  # a module that M imports first: its functions are M's
+            undo.append(partial(_restore, frame.f_globals))
+        return _ours(module)
+
+    builtins.__import__ = import_for_user
+    undo.append(partial(setattr, builtins, "__import__", original))
+
+
+def _restore(names: dict[str, Any]) -> None:
+    """Puts NumPy and math back where a module was imported while a trace ran."""
+    for name, value in list(names.items()):
+        if isinstance(value, _Proxy):
+            names[name] = value._module
+        elif isinstance(value, _Called):
+            names[name] = value._function
+        elif id(value) in _REPLACEMENTS:
+            names[name] = _REPLACEMENTS[id(value)]
+
+
 def _ours(value: Any) -> Any:
-    if value is np or value is math or value is np.linalg:
-        return _Proxy(value)
-    return _KNOWN.get(id(value), value)
+    if isinstance(value, types.ModuleType):
+        return _Proxy(value) if value is math or _is_numpys(value.__name__) else value
+    known = _KNOWN.get(id(value))
+    if known is not None:
+        return known
+    if isinstance(value, np.ufunc | type(np.sum)):
+        return _Called(value)
+    if isinstance(value, type):
+        kept = issubclass(value, np.generic | np.dtype | BaseException | np.ndarray)
+        return _Called(value) if _is_numpys(value.__module__) and not kept else value
+    named = isinstance(value, types.FunctionType | types.BuiltinFunctionType)
+    return _Called(value) if named and _is_numpys(getattr(value, "__module__", None)) else value
+
+
+def _is_numpys(module: Any) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] == "numpy"
 
 
 class _Proxy:
@@ -74,9 +147,64 @@ class _Proxy:
         return _ours(getattr(self._module, name))
 
 
-def _reachable_globals(function: Any) -> list[dict[str, Any]]:
-    """Globals of M and of all functions of the user's that it names, and those name in turn."""
+class _Called:
+    """A function of NumPy's as M sees it: lists of nodes are arrays before NumPy makes its own of them.
+
+    NumPy would make arrays of objects of them, and add those up one after the other, in an order that is
+    not that of floats.
+    """
+
+    def __init__(self, function: Any, owner: Any = None) -> None:
+        self._function, self._owner = function, owner
+        self.__name__ = function.__name__
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return call_for_user(self._function, self._owner, arguments, options)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._function, name)
+        return _Called(found, self._function) if callable(found) and not name.startswith("__") else found
+
+
+def call_for_user(function: Any, owner: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """What M gets of a function of NumPy's; NumPy asks a node what it is in M's name, not in ours."""
+    given = (*arguments, *options.values())
+    if threading.get_ident() != _tracing_thread:
+        return function(*arguments, **options)
+    if any(type(value) is np.ndarray and value.dtype == object for value in given):
+        refuse(function.__name__, "of an array of objects is not NumPy's own", "Make it with np.array")
+    if not any(map(_is_traced, given)):
+        return function(*arguments, **options)
+    follows = isinstance(function, np.ufunc) or isinstance(owner, np.ufunc) or function in _FOLLOWED
+    if not follows and not hasattr(function, "_implementation"):
+        refuse_unsupported(function.__name__)
+    if function is np.block:  # its lists are rows and columns
+        return function(*arguments, **options)
+    if function in _OF_SEQUENCES:
+        arguments = [_rows_of(value) for value in arguments]
+        return function(*arguments, **{key: _rows_of(value) for key, value in options.items()})
+    arguments = [_array_of(value) for value in arguments]
+    return function(*arguments, **{key: _array_of(value) for key, value in options.items()})
+
+
+def _array_of(value: Any) -> Any:
+    """A list of nodes as an array of the trace."""
+    if not isinstance(value, list | tuple) or not _is_traced(value):
+        return value
+    return _made("array", _ARRAY(value, dtype=object), _ARRAY, (value,), {})
+
+
+def _rows_of(value: Any) -> Any:
+    """A list of arrays, with those that are lists as arrays of the trace."""
+    return type(value)(map(_array_of, value)) if type(value) in (list, tuple) else value
+
+
+def _reachable(function: Any) -> tuple[list[dict[str, Any]], list[Any], list[Any], list[Any]]:
+    """Names, cells, functions and classes, of M and of all of the user's that it reaches."""
     found: dict[int, dict[str, Any]] = {}
+    cells: dict[int, Any] = {}
+    functions: list[Any] = []
+    classes: list[Any] = []
     waiting: list[Any] = [function]
     seen: set[int] = set()
     while waiting and len(seen) < 10_000:
@@ -94,12 +222,24 @@ def _reachable_globals(function: Any) -> list[dict[str, Any]]:
             if _is_users(item.__module__):
                 found[id(item.__globals__)] = item.__globals__
                 waiting += _named(item.__code__, item.__globals__)
+                cells.update({id(cell): cell for cell in item.__closure__ or () if _filled(cell)})
+                functions.append(item)
         elif isinstance(item, type) and _is_users(item.__module__):
             waiting += [part for part in vars(item).values() if isinstance(part, types.FunctionType)]
-        elif not isinstance(item, type) and _is_users(type(item).__module__) and callable(item):
+            classes.append(item)
+        elif (names := _attributes(item)) is not None:
             waiting.append(type(item))
-            waiting += [value for value in getattr(item, "__dict__", {}).values() if callable(value)]
-    return list(found.values())
+            waiting += [value for value in names.values() if callable(value)]
+            found[id(names)] = names
+    return list(found.values()), list(cells.values()), functions, classes
+
+
+def _attributes(item: Any) -> dict[str, Any] | None:
+    """Those of an object of the user's."""
+    if isinstance(item, (type, types.ModuleType, *_OWN)) or not _is_users(type(item).__module__):
+        return None
+    names = getattr(item, "__dict__", None)
+    return names if type(names) is dict else None
 
 
 def _named(code: types.CodeType, names: dict[str, Any]) -> list[Any]:
@@ -144,7 +284,10 @@ def _filling(original: Callable[..., Any], fill: Any) -> Callable[..., Any]:
     @wraps(original)
     def construct(*arguments: Any, **options: Any) -> Any:
         dtype = options.get("dtype", arguments[1] if len(arguments) > 1 else None)
-        if not _by_users() or not _holds_floats(dtype):
+        if not _by_users():
+            return original(*arguments, **options)
+        _refuse_objects(original.__name__, dtype)
+        if not is_float64(dtype):
             return original(*arguments, **options)
         given = [*arguments[:1], object, *arguments[2:]] if len(arguments) > 1 else arguments
         array = original(*given, **({**options, "dtype": object} if len(arguments) < 2 else options))
@@ -154,76 +297,77 @@ def _filling(original: Callable[..., Any], fill: Any) -> Callable[..., Any]:
     return construct
 
 
-def _holds_floats(dtype: Any) -> bool:
-    try:
-        return dtype is None or np.dtype(dtype) in (np.dtype(np.float64), np.dtype(object))
-    except TypeError:
-        return False
-
-
 @wraps(np.full)
 def _full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
-    graph = graph_of(fill_value)
-    whole = dtype is None and graph is None and np.asarray(fill_value).dtype.kind != "f"
-    if not _by_users() or not _holds_floats(dtype) or whole:
-        return _full.__wrapped__(shape, fill_value, dtype, **options)  # type: ignore[attr-defined]
+    original: Any = _full.__wrapped__  # type: ignore[attr-defined]
+    if not _by_users():
+        return original(shape, fill_value, dtype, **options)
+    _refuse_objects("full", dtype)
+    if not _is_traced(fill_value):
+        return _fresh(original(shape, fill_value, dtype, **options))
     array = _EMPTY(shape, dtype=object, **options)
-    filled = wrap(plain_objects(fill_value))
-    array[...] = np.frompyfunc(as_number, 1, 1)(filled.view(np.ndarray))
-    return array.view(Traced)
+    array[...] = plain_objects(fill_value)
+    return _made("full", array, original, (shape, fill_value, dtype), options)
 
 
 def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
     """`array` and its like: an array of the trace, from one or from what makes a fresh one of floats."""
+    name = original.__name__
 
     @wraps(original)
     def convert(value: Any, dtype: Any = None, *arguments: Any, **options: Any) -> Any:
         if not _by_users():
             return original(value, dtype, *arguments, **options)
-        if graph_of(value) is None and not isinstance(value, Traced):
+        _refuse_objects(name, dtype)
+        if not _is_traced(value):
             result = original(value, dtype, *arguments, **options)
-            fresh = not (isinstance(value, np.ndarray) and np.may_share_memory(result, value))
-            if type(result) is np.ndarray and result.dtype == object:  # of constants of the trace
-                return _settled(result)
-            plain = fresh and type(result) is np.ndarray and result.dtype == np.float64
-            return result.astype(object).view(Traced) if plain else result
+            shared = isinstance(value, np.ndarray) and np.may_share_memory(result, value)
+            return result if shared else _fresh(result)
+        if not is_float64(dtype) and np.dtype(dtype) != bool:
+            refuse(name, f"must be of float64; got {dtype!r}", "Leave `dtype` out")
         result = original(value, object, *arguments, **options)
-        if dtype is not None and not _holds_floats(dtype):
-            return result.view(Traced).astype(dtype)
-        return _settled(result) if isinstance(result, np.ndarray) else result
+        return _made(name, result, original, (value, dtype, *arguments), options)
 
     return convert
 
 
-def _settled(result: Any) -> Any:
-    """Mixed conditions and numbers become numbers, as in an array of floats."""
-    for value in result.flat:
-        if not isinstance(value, Node | Number | np.bool_):
-            refuse("array", f"must be given numbers in rows of one length; got {type(value).__name__}")
-    if len({is_condition(value) for value in result.flat}) == 2:
-        result[...] = np.frompyfunc(as_number, 1, 1)(result.view(np.ndarray))
-    return result.view(Traced)
+def _refuse_objects(name: str, dtype: Any) -> None:
+    if dtype is not None and np.dtype(dtype) == object:
+        refuse(name, "must be of numbers; got an array of objects", "Leave `dtype` out")
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a value is of the trace, or a list of such."""
+    return isinstance(value, Node | Traced) or (
+        isinstance(value, list | tuple) and any(map(_is_traced, value))
+    )
+
+
+def _fresh(result: Any) -> Any:
+    """What NumPy made of plain numbers: floats may be overwritten by nodes."""
+    if type(result) is not np.ndarray or result.dtype != np.float64:
+        return result
+    return conform("array", result.astype(object), lambda: result, (), {}).view(Traced)
+
+
+def _made(name: str, result: Any, original: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """An array of the trace, where NumPy says that M's is one of floats or of truth values."""
+    if not _shares(result, arguments[0]):
+        result = plain_objects(result)  # refuses what is no number
+    return conform(name, result, original, arguments, options).view(Traced)
+
+
+def _shares(result: Any, value: Any) -> bool:
+    return isinstance(value, np.ndarray) and np.may_share_memory(result, value.view(np.ndarray))
 
 
 def _square(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def construct(*arguments: Any, **options: Any) -> Any:
         result = original(*arguments, **options)
-        return result.astype(object).view(Traced) if _by_users() and result.dtype == np.float64 else result
+        return _fresh(result) if _by_users() else result
 
     return construct
-
-
-def _listed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one array-like: a list of nodes is made an array of the trace first."""
-
-    @wraps(original)
-    def call(value: Any, *arguments: Any, **options: Any) -> Any:
-        if isinstance(value, list | tuple) and graph_of(value) is not None:
-            value = _settled(_ARRAY(value, dtype=object))  # type: ignore[attr-defined]
-        return original(value, *arguments, **options)
-
-    return call
 
 
 class _Joiner:
@@ -234,9 +378,15 @@ class _Joiner:
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
-        plain = tuple(plain_objects(part) if isinstance(part, Node | Traced) else part for part in parts)
-        result = self.original[plain if isinstance(key, tuple) else plain[0]]
-        return _settled(result) if result.dtype == object else result
+        if not _is_traced(parts):
+            return _fresh(self.original[key])
+        plain = tuple(plain_objects(part) if _is_traced(part) else part for part in parts)
+        result = plain_objects(self.original[plain if isinstance(key, tuple) else plain[0]])
+
+        def join(*given: Any) -> Any:
+            return self.original[given if isinstance(key, tuple) else given[0]]
+
+        return conform("c_", result, join, parts, {}).view(Traced)
 
     def __len__(self) -> int:
         return 0
@@ -250,9 +400,15 @@ def _mathematical(original: Callable[..., Any], ufunc: np.ufunc) -> Callable[...
     def call(*arguments: Any) -> Any:
         if not any(isinstance(argument, Node | Traced) for argument in arguments):
             return original(*arguments)
-        return apply(ufunc, *map(_scalar, arguments))
+        given = [as_number(value) if type(value) is Whole else _scalar(value) for value in arguments]
+        if original in _TO_WHOLE or not any(isinstance(value, Node) for value in given):
+            return original(*given)
+        return apply(ufunc, *given)
 
     return call
+
+
+_TO_WHOLE = (math.floor, math.ceil, math.trunc)
 
 
 def _scalar(value: Any) -> Any:
@@ -308,13 +464,17 @@ _REPLACED: list[tuple[Any, Any]] = [
     (np.identity, _square(np.identity)),
     (np.c_, _Joiner(np.c_)),
     (np.r_, _Joiner(np.r_)),
-    (np.linalg.norm, _listed(np.linalg.norm)),
-    *(
-        (function, _listed(function))
-        for function in (np.sum, np.mean, np.prod, np.min, np.max, np.any, np.all)
-    ),
     (math.hypot, _hypot),
     (math.log, _log),
     *((getattr(math, name), _mathematical(getattr(math, name), ufunc)) for name, ufunc in _MATH.items()),
 ]
+# Of arrays in a list.
+_OF_SEQUENCES = (
+    np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.select,
+    np.linalg.multi_dot,
+)  # fmt: skip
+# Those that NumPy does not ask us about, but that do nothing to entries themselves.
+_FOLLOWED = (np.poly1d, np.ndenumerate, np.broadcast, np.polynomial.polynomial.polyval)
 _KNOWN = {id(old): new for old, new in _REPLACED}
+_REPLACEMENTS = {id(new): old for old, new in _REPLACED}
+_OWN = (_Proxy, _Called, Node, np.ndarray)

@@ -11,6 +11,7 @@ from tether.programs.arrays import (
     UNASSIGNED,
     Traced,
     conform,
+    constant_arguments,
     constants_of,
     graph_of,
     is_float64,
@@ -21,7 +22,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Node, is_condition
+from tether.programs.scalars import Node, Whole, is_condition
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
 
@@ -40,6 +41,8 @@ def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any
             refuse(
                 function.__name__, f"was given an argument that is not known here ({error})", "Leave it out"
             )
+    if function in _BILINEAR and graph_of(*arguments, *options.values()) is None:
+        return _bilinear_constants(function, arguments, options)
     if function in _BILINEAR:
         operands = [plain_objects(value) if _is_operand(value) else value for value in arguments]
         asked = {key: value for key, value in options.items()}
@@ -82,6 +85,21 @@ def _bilinear_function(function: Any, operands: list[Any], options: dict[str, An
     return multiply_matrices(call, [operands[k] for k in places], options)
 
 
+def _bilinear_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    """By NumPy itself, called in the same way: the order in which it adds depends on all of that."""
+    if options.get("out") is not None:
+        refuse(function.__name__, "does not take `out`", "Assign the result")
+    if function is np.einsum and not isinstance(arguments[0], str):
+        refuse("einsum", "must be given its subscripts as text", "Write np.einsum('ij,j->i', a, b)")
+    alone = function is np.einsum and len(arguments) == 2 and isinstance(arguments[1], Traced)
+    if alone and _is_view(arguments[0], arguments[1]):
+        result = np.einsum(arguments[0], arguments[1].view(np.ndarray))
+        return result_of(conform("einsum", result, function, arguments, options))
+    name = function.__name__
+    given = {key: constant_arguments(value, name) for key, value in options.items()}
+    return result_of(function(*(constant_arguments(value, name) for value in arguments), **given))
+
+
 def _is_view(subscripts: str, operand: Any) -> bool:
     """Whether `einsum` of one array only looks at it another way."""
     numbers = np.zeros(operand.shape)
@@ -92,10 +110,17 @@ def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """NumPy's own function on arrays of objects; what it gives is traced again."""
     if not is_float64(options.pop("dtype", None)):
         refuse(function.__name__, "makes float64 only", "Leave `dtype` out")
+    if function in (np.place, np.putmask):
+        target, mask, values = arguments
+        if target.dtype == np.bool_:
+            refuse(function.__name__, "cannot write into an array of conditions", "Use np.where")
+        arguments = (target, mask, wrap(numbers_of(values)))
+    if function not in _JOINS and any(type(value) is Whole for value in arguments):
+        refuse(function.__name__, "must be given floats; NumPy makes integers of these", "Multiply by 1.0")
     result = function._implementation(*arguments, **options)
     if function in _JOINS and isinstance(result, np.ndarray):
-        result = numbers_of(result) if len({is_condition(value) for value in result.flat}) == 2 else result
-        result = conform(function.__name__, plain_objects(result), function, arguments, options)
+        plain = plain_objects(np.asarray(result).view(np.ndarray))  # what lists hold becomes floats
+        result = conform(function.__name__, plain, function, arguments, options)
     return _result_of(result)
 
 
@@ -118,11 +143,6 @@ def _of_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any
     if options.get("out") is not None:
         refuse(function.__name__, "does not take `out`", "Assign the result")
 
-    def floats(value: Any) -> Any:
-        if isinstance(value, Traced):
-            return constants_of(value.view(np.ndarray), function.__name__)
-        return type(value)(map(floats, value)) if type(value) in (list, tuple) else value
-
     def frozen(value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
@@ -131,9 +151,13 @@ def _of_constants(function: Any, arguments: Any, options: dict[str, Any]) -> Any
             kept.flags.writeable = False
         return kept
 
-    given = [floats(value) for value in arguments]
-    result = function(*given, **{key: floats(value) for key, value in options.items()})
+    name = function.__name__
+    given, before = ([constant_arguments(value, name) for value in arguments] for _ in range(2))
+    result = function(*given, **{key: constant_arguments(value, name) for key, value in options.items()})
     parts = result if isinstance(result, tuple | list) else (result,)
+    pairs = zip(given, before, strict=True)
+    if any(isinstance(one, np.ndarray) and not np.array_equal(one, two) for one, two in pairs):
+        refuse(name, "writes to its argument, which cannot be followed", "Copy it first")
     if any(_share(part, value) for part in parts for value in given):
         refuse(
             function.__name__, "is a view of its argument, which cannot be followed", "Leave it out, or copy"

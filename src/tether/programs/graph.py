@@ -5,9 +5,11 @@ A node is an operation on earlier nodes. Equal nodes are one node, so that ``x *
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from tether.programs import refusal
 from tether.programs.refusal import users_line
 
 # Codes of operations; kernels know them as constants.
@@ -32,10 +34,9 @@ NAMES = {
 # Constant wherever they are defined: their derivatives are zero.
 FLAT = frozenset({SIGN, FLOOR, CEIL, TRUNC, RINT, FLOOR_DIVIDE, NUMBER})
 CONDITIONS = frozenset({LESS, LESS_EQUAL, EQUAL, AND, OR, NOT})
-# Defined wherever their operands are: nothing else can make 0 times them anything but 0.
+# Finite wherever their operands are, which sums and products are not: 0 times them is 0, and never NaN.
 _TOTAL = frozenset(
-    {INPUT, CONSTANT, ADD, SUBTRACT, MULTIPLY, NEGATIVE, ABSOLUTE, SQUARE, SIN, COS, ARCTAN, TANH, MINIMUM,
-     MAXIMUM, SUM, NORM, HYPOT, ARCSINH, DEG2RAD, RAD2DEG}
+    {INPUT, CONSTANT, NEGATIVE, ABSOLUTE, SIN, COS, ARCTAN, TANH, MINIMUM, MAXIMUM, ARCSINH, DEG2RAD}
 )  # fmt: skip
 
 
@@ -48,7 +49,7 @@ class Graph:
         operands: numbers of the nodes that each works on.
         values: constant of each node: its value, an exponent, which input, how many roundings.
         conditions: whether each is a condition rather than a number.
-        totals: whether each is defined for all finite inputs.
+        totals: whether each is a finite number for all finite inputs.
         lines: where in the user's source each was first written.
     """
 
@@ -77,9 +78,16 @@ class Graph:
             chosen = [self.conditions[k] for k in operands[1:]]
             both = operation == WHERE and all(chosen)
             self.conditions.append(operation in CONDITIONS or both)
-            self.totals.append(operation in _TOTAL and all(self.totals[k] for k in operands))
-            self.lines.append(line or users_line())
+            finite = operation in _TOTAL and math.isfinite(value)
+            self.totals.append(finite and all(self.totals[k] for k in operands))
+            self.lines.append(line or self._line(operands))
         return number
+
+    def _line(self, operands: tuple[int, ...]) -> str:
+        """Where M is; once it has ended, where what a node rests on was written."""
+        if refusal.swallowed is not None or not operands:
+            return users_line()
+        return self.lines[operands[0]]
 
     def constant(self, value: float) -> int:
         """A constant."""

@@ -80,6 +80,8 @@ class Program:
                 depends.append([int(values[k])])
             elif operations[k] in codes.CONDITIONS or operations[k] in codes.FLAT:
                 depends.append([])
+            elif operations[k] == codes.MULTIPLY and any(_is_zero(operations, values, j) for j in parts):
+                depends.append([])  # 0 wherever it is defined
             else:
                 depends.append(sorted({column for part in parts for column in depends[part]}))
         slots = [
@@ -91,6 +93,10 @@ class Program:
             _starts(slots), _flat(slots), np.array([place[k] for k in outputs], dtype=np.int64),
         )  # fmt: skip
         return cls(tape, dimensions, tuple(graph.lines[number] for number in kept))
+
+
+def _is_zero(operations: Numbers, values: Array, node: int) -> bool:
+    return bool(operations[node] == codes.CONSTANT and values[node] == 0)
 
 
 def _starts(lists: list[list[int]]) -> Numbers:

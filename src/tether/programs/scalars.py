@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import math
+import sys
 from collections.abc import Callable
 from numbers import Number
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -107,17 +110,78 @@ class Node:
             return _without_axes(found)
         return lambda *arguments, **options: _without_axes(found(*arguments, **options))
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """For this package only: NumPy adds up what it makes an array of objects of in another order."""
+        del copy
+        if not asked_by_us(sys._getframe(1)):
+            if dtype == np.float64:
+                float(self)
+            refuse("array", "cannot be made by NumPy itself of numbers that are not known", "Use np.array")
+        return self._as_array().view(np.ndarray)
+
     def __round__(self, digits: int | None = None) -> Any:
-        return np.round(self, digits or 0)  # type: ignore[call-overload]
+        return _whole(np.rint, self) if digits is None else np.round(self, digits)  # type: ignore[call-overload]
 
     def __trunc__(self) -> Any:
-        return apply(np.trunc, self)
+        return _whole(np.trunc, self)
 
     def __floor__(self) -> Any:
-        return apply(np.floor, self)
+        return _whole(np.floor, self)
 
     def __ceil__(self) -> Any:
-        return apply(np.ceil, self)
+        return _whole(np.ceil, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+
+class Whole(Node):
+    """A number that is Python's int in M: no float64 until a float has to do with it."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return int
+
+    def as_float(self) -> Node:
+        """The same number as a float."""
+        return Node(self.graph, self.number)
+
+
+def _whole(ufunc: np.ufunc, *operands: Any) -> Any:
+    """What is exact in Python's integers: the same number, with at most the rounding that is allowed for."""
+    if any(isinstance(value, Node) and value.is_condition for value in operands):
+        refuse(ufunc.__name__, "of conditions is not float64", "Multiply by 1.0 first")
+    name = ufunc.__name__
+    floats = [as_number(value) if isinstance(value, Node) else as_constant(value, name) for value in operands]
+    result = as_node(apply(ufunc, *floats), next(v.graph for v in floats if isinstance(v, Node)))
+    return Whole(result.graph, result.number)
+
+
+def asked_by_us(frame: FrameType | None) -> bool:
+    """Whether NumPy was called by this package, on its own account."""
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "numpy":
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name == "call_for_user":
+        return False
+    return str(frame.f_globals.get("__name__")).startswith("tether.programs")
+
+
+def _in_product(frame: FrameType) -> bool:
+    """Whether the operation at hand is `@`, which only NumPy does to entries of an array of objects."""
+    code = frame.f_code
+    if id(code) not in _products:
+        lines = dis.get_instructions(code)
+        found = {line.offset for line in lines if line.opname == "BINARY_OP" and line.argrepr in ("@", "@=")}
+        _products[id(code)] = code, found
+    return frame.f_lasti in _products[id(code)][1]
+
+
+_products: dict[int, tuple[CodeType, set[int]]] = {}
 
 
 def _without_axes(value: Any) -> Any:
@@ -130,6 +194,10 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
         if other and (isinstance(other[0], np.ndarray) or not isinstance(other[0], Node | Number)):
             return NotImplemented  # an array answers for itself
         operands = (*other, self) if reflected else (self, *other)
+        if _in_product(sys._getframe(1)):
+            refuse("@", "must be of arrays of floats; got an array of objects", "Make it with np.array")
+        if ufunc in _OF_WHOLE and all(type(value) in (Whole, int) for value in operands):
+            return _whole(ufunc, *operands)
         return apply(ufunc, *operands)
 
     return method
@@ -140,6 +208,7 @@ _OPERATORS = {
     "mod": np.remainder, "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }  # fmt: skip
+_OF_WHOLE = frozenset({np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute})
 for _name, _ufunc in _OPERATORS.items():
     setattr(Node, f"__{_name}__", _operator(_ufunc))
     setattr(Node, f"__r{_name}__", _operator(_ufunc, reflected=True))
@@ -190,7 +259,9 @@ def is_condition(value: Any) -> bool:
 
 
 def as_number(value: Any) -> Any:
-    """A condition as 0 or 1; anything else as it is."""
+    """A condition as 0 or 1; an integer that is not known as a float; anything else as it is."""
+    if type(value) is Whole:
+        return value.as_float()
     if isinstance(value, Node) and value.is_condition:
         return Node(value.graph, value.graph.add(codes.NUMBER, (value.number,)))
     return float(value) if isinstance(value, bool | np.bool_) else value
@@ -218,14 +289,27 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
     return RULES[ufunc](graph, *scalars)
 
 
+def apply_in(graph: Graph, ufunc: np.ufunc, *operands: Any) -> Any:
+    """As `apply`, for entries of an array: how NumPy rounds there depends on how the array is laid out."""
+    result = apply(ufunc, *operands)
+    if isinstance(result, Node) or ufunc in _EXACT or ufunc not in RULES or not math.isfinite(result):
+        return result
+    if result in (0.0, 1.0) and all(operand in (0.0, 1.0) for operand in operands):
+        return result
+    constants = [as_number(as_constant(operand, ufunc.__name__)) for operand in operands]
+    return RULES[ufunc](graph, *constants)
+
+
 def _check_kinds(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
     """Refuses what NumPy does in integers, in truth values or in less than float64."""
     if any(isinstance(operand, _SHORT) for operand in operands):
         refuse(ufunc.__name__, "of float32 and a scalar may round to float32", "Use float64")
     if ufunc in _OF_CONDITIONS or ufunc in _COMPARISONS:
         return
+    if ufunc is np.divide and all(type(operand) in (Whole, int) for operand in operands):
+        return
     if not any(
-        (isinstance(operand, Node) and not operand.is_condition) or type(operand) in (float, np.float64)
+        (type(operand) is Node and not operand.is_condition) or type(operand) in (float, np.float64)
         for operand in operands
     ):
         refuse(ufunc.__name__, "of conditions and integers is not float64", "Multiply by 1.0 first")
@@ -369,7 +453,10 @@ def _minimum(operation: int) -> Callable[..., Any]:
         lesser = operation == codes.MINIMUM
         for limit, other in ((one, two), (two, one)):
             if not isinstance(limit, Node) and math.isinf(limit):
-                return other if (limit > 0) == lesser else limit
+                if (limit > 0) == lesser:
+                    return other
+                if graph.totals[other.number]:  # not where it may be NaN
+                    return limit
         return one if _same(one, two) else make(graph, operation, one, two)
 
     return rule
@@ -449,6 +536,14 @@ _TAKES_INFINITY = frozenset(
 _OF_CONDITIONS = frozenset(
     {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.logical_and, np.logical_or, np.logical_xor,
      np.logical_not}
+)  # fmt: skip
+# Rounded as IEEE says, or not at all, whichever of its loops NumPy takes.
+_EXACT = frozenset(
+    {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.absolute,
+     np.fabs, np.square, np.reciprocal, np.sqrt, np.sign, np.floor, np.ceil, np.trunc, np.rint, np.minimum,
+     np.maximum, np.remainder, np.floor_divide, np.deg2rad, np.radians, np.rad2deg, np.degrees, np.less,
+     np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, *_OF_CONDITIONS,
+     np._core.umath.clip}  # type: ignore[attr-defined]
 )  # fmt: skip
 _COMPARISONS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal})
 # For truth values NumPy reads these as `or`, `and` and their like, or not at all.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether.programs import graph as codes
-from tether.programs.arrays import constants_of, graph_of
+from tether.programs.arrays import graph_of
 from tether.programs.refusal import refuse
 from tether.programs.scalars import Node, apply, as_constant, as_number, is_condition, make
 
@@ -51,8 +51,10 @@ def _total(bag: Any, graph: Any) -> Any:
     terms = [_multiplied(factors) for factors in products]
     # Zeros are exact in any order.
     terms = [term for term in terms if not _is_zero(term)]
-    if len(terms) < 2:
+    if len(terms) < 2 and roundings < 3:
         return terms[0] if terms else 0.0
+    if not terms:
+        return 0.0
     if len(terms) == 2 and roundings == 1:
         return apply(np.add, *terms)
     # Constants, too: NumPy adds them up in its own order.
@@ -80,8 +82,6 @@ def multiply_matrices(function: Callable[..., Any], operands: list[Any], options
     if options:
         refuse(function.__name__, f"does not take {', '.join(sorted(options))}", "Leave it out")
     graph = graph_of(*operands)
-    if graph is None:
-        return function(*(constants_of(operand, function.__name__) for operand in operands))
     product = function(*map(_bags, operands))
     return np.frompyfunc(lambda bag: _total(bag, graph), 1, 1)(product)
 
@@ -130,6 +130,6 @@ def _product(bag: Any, graph: Any) -> Any:
     product = as_number(bag.terms[0])
     for factor in bag.terms[1:]:
         product = apply(np.multiply, product, as_number(factor))
-    if len(bag.terms) < 3 or not isinstance(product, Node):
+    if len(bag.terms) < 3:
         return product
     return make(graph, codes.PRODUCT, product, value=float(len(bag.terms)))

@@ -1,10 +1,11 @@
 """`trace`: M, run once on symbols for its inputs, as a straight-line program.
 
-M is given two rows of different symbols. What it returns in the first must depend on the first alone, and
-what it returns in the second must be the same program: then M treats rows one by one, and the program is M.
+M is given one row of symbols: what it returns is the program. Where M branches on a condition, it is run
+again for the other answer, and the two results are joined by the condition: what comes out is defined where
+the condition is decided.
 
-Where M branches on a condition, it is run again for the other answer, and the two results are joined by the
-condition: what comes out is defined where the condition is decided.
+Then M is given batches of rows, of which each goes another of these ways, and must return of each row what it
+returned of that row alone: then M treats rows one by one, and the program is M.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from tether.programs.scalars import Node
 
 Function = Callable[[Any, Any], Any]
 
-_ROWS = 2
 _MOST_PATHS = 256
 _MOST_CONDITIONS = 64
 _TOO_MANY = (
@@ -44,38 +44,25 @@ class _TooManyBranchesError(EnclosureError):
 
 @dataclass
 class _Path:
-    """One way through M: how each condition met is answered, the same for both rows.
+    """One way of a row through M: how each condition that it meets is answered.
 
     Attributes:
-        answers: by condition, of the first row.
+        answers: by condition.
         asked: those not answered before, in order.
-        rows: conditions that each row asked for; what the two do not share couples them.
-        mixed: conditions that depend on both rows at once.
         lines: by condition asked, where M branched on it.
     """
 
     graph: Graph
-    inputs: int
-    renamed: dict[int, int]
     answers: dict[int, bool]
     asked: list[int] = field(default_factory=list)
-    rows: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
-    mixed: set[int] = field(default_factory=set)
     lines: dict[int, str] = field(default_factory=dict)
 
     def decide(self, condition: Node) -> bool:
-        """The answer on this path; a condition met for the first time is taken to hold."""
-        number = _renamed(self.graph, condition.number, self.renamed)
-        rows = self._rows_of(condition.number)
-        negated = self.graph.operations[number] == codes.NOT
-        named = {number, self.graph.operands[number][0] if negated else self.graph.add(codes.NOT, (number,))}
-        if len(rows) == 2:
-            self.mixed |= named
-        for row in rows:
-            self.rows[row].update(named)
-        for known, flipped in ((number, False), (self.graph.add(codes.NOT, (number,)), True)):
-            if known in self.answers:
-                return self.answers[known] != flipped
+        """The answer on this way; a condition met for the first time is taken to hold."""
+        number = condition.number
+        answer = _known(self.graph, number, self.answers)
+        if answer is not None:
+            return answer
         if len(self.asked) > _MOST_CONDITIONS:
             raise _TooManyBranchesError(_TOO_MANY)
         self.answers[number] = True
@@ -83,15 +70,93 @@ class _Path:
         self.lines[number] = refusal.users_line()
         return True
 
-    @property
-    def coupling(self) -> set[int]:
-        """Conditions of one row that may change what the other gives."""
-        return self.mixed | (self.rows[0] ^ self.rows[1])
 
-    def _rows_of(self, number: int) -> set[int]:
+def _known(graph: Graph, number: int, answers: dict[int, bool]) -> bool | None:
+    """The answer to a condition or to its negation, where there is one."""
+    if number in answers:
+        return answers[number]
+    negation = graph.add(codes.NOT, (number,))
+    return not answers[negation] if negation in answers else None
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way through M that was gone to its end.
+
+    Attributes:
+        answers: by condition, those that follow from others included.
+        outputs: nodes that it gives.
+    """
+
+    answers: dict[int, bool]
+    outputs: list[int]
+
+    @classmethod
+    def of(cls, graph: Graph, answers: dict[int, bool], outputs: list[int]) -> _Way:
+        """With what the answers entail of the parts of a condition."""
+        known, waiting = dict(answers), list(answers.items())
+        while waiting:
+            number, holds = waiting.pop()
+            operation = graph.operations[number]
+            if operation == codes.NOT:
+                follows = [(graph.operands[number][0], not holds)]
+            elif (operation, holds) in ((codes.AND, True), (codes.OR, False)):
+                follows = [(part, holds) for part in graph.operands[number]]
+            else:
+                follows = []
+            waiting += [(part, answer) for part, answer in follows if part not in known]
+            known.update(follows)
+        return cls(known, outputs)
+
+
+@dataclass
+class _Batch:
+    """Rows that go ways of their own, one for each.
+
+    Attributes:
+        inputs: how many inputs a row has.
+        ways: of each row.
+        renamed: by row, its nodes as those of the first.
+    """
+
+    graph: Graph
+    inputs: int
+    ways: list[_Way]
+    renamed: list[dict[int, int]]
+
+    def decide(self, condition: Node) -> bool:
+        """The answer on the way of the row that asks; of rows together, what their answers come to."""
+        answer = self._answer(condition.number)
+        if answer is None:
+            raise EnclosureError(
+                "`function` must treat rows independently; of several rows it asks what it does not ask of "
+                f"one ({self.graph.lines[condition.number]}). Use np.where, which decides row by row."
+            )
+        return answer
+
+    def _answer(self, number: int) -> bool | None:
+        graph, rows = self.graph, self.rows_of(number)
+        if len(rows) == 1:
+            (row,) = rows
+            found = _known(graph, _renamed(graph, number, self.renamed[row]), self.ways[row].answers)
+            if found is not None:
+                return found
+        operation = graph.operations[number]
+        if operation not in (codes.AND, codes.OR, codes.NOT):
+            return None
+        parts = [self._answer(part) for part in graph.operands[number]]
+        if operation == codes.NOT:
+            return None if parts[0] is None else not parts[0]
+        decisive = operation == codes.OR
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+
+    def rows_of(self, number: int) -> set[int]:
+        """The rows that a node depends on."""
         graph = self.graph
         reached = graph.reaches([number])
-        return {int(graph.values[k] >= self.inputs) for k in reached if graph.operations[k] == codes.INPUT}
+        return {int(graph.values[k]) // self.inputs for k in reached if graph.operations[k] == codes.INPUT}
 
 
 def trace(function: Function, *, states: int, controls: int) -> Program:
@@ -104,39 +169,35 @@ def trace(function: Function, *, states: int, controls: int) -> Program:
 
     Raises:
         EnclosureError: M uses something that has no meaning for symbols; the user's line is named.
-        ValueError: M does not return two rows for two rows.
+        ValueError: M does not return a row for a row.
     """
     graph = Graph()
-    inputs = states + controls
-    symbols = np.empty((_ROWS, inputs), dtype=object)
-    for row in range(_ROWS):
-        for k in range(inputs):
-            symbols[row, k] = Node(graph, graph.add(codes.INPUT, (), float(row * inputs + k), f"input {k}"))
-    renamed = {symbols[1, k].number: symbols[0, k].number for k in range(inputs)}
-    run = _Run(function, graph, symbols, states, renamed)
+    run = _Run(function, graph, states, states + controls)
     with tracing_constructors(function):
         outputs = run.explore({})
-    return Program.from_graph(graph, outputs, inputs)
+        program = Program.from_graph(graph, outputs, states + controls)
+        run.check_batches(program)
+    return program
 
 
 @dataclass
 class _Run:
     function: Function
     graph: Graph
-    symbols: Any
     states: int
-    renamed: dict[int, int]
+    inputs: int
     paths: int = 0
-    width: int = -1
+    ways: list[_Way] = field(default_factory=list)
 
     def explore(self, answers: dict[int, bool]) -> list[int]:
         """Nodes of the outputs, given some answers: one run, and more for the other answers."""
         self.paths += 1
         if self.paths > _MOST_PATHS:
             raise _TooManyBranchesError(_TOO_MANY)
-        path = _Path(self.graph, self.symbols.shape[1], self.renamed, dict(answers))
+        path = _Path(self.graph, dict(answers))
         try:
-            result: Any = self._outputs(self._call(path))
+            (result,) = self._call(path.decide, 1)
+            self.ways.append(_Way.of(self.graph, path.answers, result))
         except _TooManyBranchesError:
             raise
         except (EnclosureError, ValueError) as error:
@@ -163,11 +224,6 @@ class _Run:
             held = self._undefined(len(other))
         elif isinstance(other, Exception):
             other = self._undefined(len(held))
-        elif condition in path.coupling:
-            raise EnclosureError(
-                "`function` must treat rows independently; what it gives for one row depends on a condition "
-                f"on another ({self.graph.lines[condition]}). Use np.where, which decides row by row."
-            )
         if len(held) != len(other):
             raise ValueError(
                 f"`function` must return one shape on every branch; got {len(held)} and {len(other)} outputs."
@@ -176,16 +232,61 @@ class _Run:
         pairs = zip(held, other, strict=True)
         return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b), 0.0, line) for a, b in pairs]
 
+    def check_batches(self, program: Program) -> None:
+        """Raises unless each row of a batch gives what it gives alone, whatever ways the others go.
+
+        Of a few counts, one of which nobody can foresee; and until every way was gone at least twice.
+        """
+        rng = np.random.default_rng(int(program.digest[:8], 16))
+        largest = 4 + int(program.digest[8:12], 16) % 4
+        waiting: list[int] = []
+        counts = [3, largest]
+        while counts or waiting:
+            count = counts.pop(0) if counts else largest
+            if len(waiting) < count and counts:
+                waiting += [*rng.permutation(len(self.ways)), *rng.permutation(len(self.ways))]
+            chosen = [
+                self.ways[waiting.pop() if waiting else rng.integers(len(self.ways))] for _ in range(count)
+            ]
+            self._check_batch(chosen)
+
+    def _check_batch(self, ways: list[_Way]) -> None:
+        renamed = [self._names(row) for row in range(len(ways))]
+        batch = _Batch(self.graph, self.inputs, ways, renamed)
+        rows = self._call(batch.decide, len(ways))
+        for row, (outputs, way) in enumerate(zip(rows, ways, strict=True)):
+            others = set().union(*map(batch.rows_of, outputs)) - {row}
+            if others:
+                raise EnclosureError(
+                    f"`function` must treat rows independently; an output of row {row} depends on row "
+                    f"{min(others)}. Use axis=-1, not the whole batch."
+                )
+            if [_renamed(self.graph, number, renamed[row]) for number in outputs] != way.outputs:
+                raise EnclosureError(
+                    f"`function` must treat all rows alike; row {row} of {len(ways)} is computed otherwise "
+                    "than a row alone. Use np.where, which decides row by row, and nothing that counts rows."
+                )
+
+    def _names(self, row: int) -> dict[int, int]:
+        """Inputs of a row, as those of the first."""
+        return {self._input(row, k): self._input(0, k) for k in range(self.inputs)}
+
+    def _input(self, row: int, column: int) -> int:
+        return self.graph.add(codes.INPUT, (), float(row * self.inputs + column), f"input {column}")
+
     def _undefined(self, outputs: int) -> list[int]:
         return [self.graph.add(codes.UNDEFINED, (), 0.0, "a branch that raises")] * outputs
 
-    def _call(self, path: _Path) -> Any:
+    def _call(self, decide: Callable[[Node], bool], count: int) -> list[list[int]]:
+        """Nodes of the outputs of each of `count` rows."""
+        symbols = np.empty((count, self.inputs), dtype=object)
+        for row, column in np.ndindex(symbols.shape):
+            symbols[row, column] = Node(self.graph, self._input(row, column))
         given = [
-            part.copy().view(arrays.Traced)
-            for part in (self.symbols[:, : self.states], self.symbols[:, self.states :])
+            part.copy().view(arrays.Traced) for part in (symbols[:, : self.states], symbols[:, self.states :])
         ]
         before = scalars.decide, refusal.swallowed
-        scalars.decide, refusal.swallowed = path.decide, []
+        scalars.decide, refusal.swallowed = decide, []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -194,8 +295,8 @@ class _Run:
             complain(found, _raise_refusal)
             if refusal.swallowed:
                 raise refusal.swallowed[0]
-            self._check_untouched(given)
-            return result
+            _check_untouched(given, symbols)
+            return self._outputs(result, count)
         except EnclosureError:
             raise
         except (Exception, SystemExit) as error:
@@ -210,31 +311,22 @@ class _Run:
         finally:
             scalars.decide, refusal.swallowed = before
 
-    def _check_untouched(self, given: list[Any]) -> None:
-        whole = np.concatenate([np.asarray(part).view(np.ndarray) for part in given], axis=1)
-        if any(one is not two for one, two in zip(whole.flat, self.symbols.flat, strict=True)):
-            raise EnclosureError(
-                "`function` must not change its arguments; it wrote to them. Copy them first."
-            )
-
-    def _outputs(self, result: Any) -> list[int]:
+    def _outputs(self, result: Any, count: int) -> list[list[int]]:
         if isinstance(result, list | tuple):
             result = np.array([arrays.plain_objects(part) for part in result], dtype=object)
         array = arrays.plain_objects(result)
-        if array.ndim != 2 or len(array) != _ROWS:
+        if array.ndim != 2 or len(array) != count:
             raise ValueError(
-                f"`function` must return shape ({_ROWS}, P); got {array.shape}. Use np.stack(..., axis=1)."
+                f"`function` must return shape ({count}, P) for {count} rows; got {array.shape}. Use "
+                "np.stack(..., axis=1)."
             )
         for row, output in np.ndindex(array.shape):
-            value = array[row, output]
-            if value is arrays.UNASSIGNED or (not isinstance(value, Node) and value != value):
+            if array[row, output] is arrays.UNASSIGNED:
                 raise EnclosureError(
                     f"`function` must assign every output; output {output} of row {row} was never assigned. "
                     "Start from np.zeros_like(states)."
                 )
-        rows = [[self._number(value) for value in row] for row in array]
-        self._check_rows(rows)
-        return rows[0]
+        return [[self._number(value) for value in row] for row in array]
 
     def _number(self, value: Any) -> int:
         value = scalars.as_number(value)
@@ -242,22 +334,15 @@ class _Run:
             value = scalars.as_constant(value, "function")
         return scalars.as_node(value, self.graph).number
 
-    def _check_rows(self, rows: list[list[int]]) -> None:
-        others = {float(len(self.renamed) + k) for k in range(len(self.renamed))}
-        for number in self.graph.reaches(rows[0]):
-            if self.graph.operations[number] == codes.INPUT and self.graph.values[number] in others:
-                raise EnclosureError(
-                    "`function` must treat rows independently; an output of the first row depends on the "
-                    "second. Use axis=-1, not the whole batch."
-                )
-        if [_renamed(self.graph, number, self.renamed) for number in rows[1]] != rows[0]:
-            raise EnclosureError(
-                "`function` must treat all rows alike; the second row is computed otherwise than the first."
-            )
+
+def _check_untouched(given: list[Any], symbols: Any) -> None:
+    whole = np.concatenate([np.asarray(part).view(np.ndarray) for part in given], axis=1)
+    if any(one is not two for one, two in zip(whole.flat, symbols.flat, strict=True)):
+        raise EnclosureError("`function` must not change its arguments; it wrote to them. Copy them first.")
 
 
 def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
-    """The node that a node of the second row is in the first."""
+    """The node that a node of another row is in the first; `known` grows."""
     waiting = [number]
     while waiting:
         node = waiting[-1]

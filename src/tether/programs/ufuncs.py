@@ -9,7 +9,7 @@ import numpy as np
 from tether.programs.arrays import (
     Traced,
     conform,
-    constants_of,
+    constant_arguments,
     graph_of,
     is_float64,
     numbers_of,
@@ -18,7 +18,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import RULES, Node, apply
+from tether.programs.scalars import RULES, Node, apply, apply_in
 from tether.programs.sums import add_up, multiply_matrices, multiply_up
 
 
@@ -38,9 +38,15 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: d
     for harmless in ("casting", "order", "subok", "signature"):
         if options.pop(harmless, None) is not None and harmless == "signature":
             refuse(name, "does not take `signature`", "Leave it out")
-    result = _called(ufunc, method, [plain_objects(value) for value in inputs], options)
+    if method == "at":  # writes to its operand
+        refuse_unsupported(f"{name}.at")
     called = ufunc if method == "__call__" else getattr(ufunc, method)
-    result = conform(name, result, called, inputs, asked)
+    if graph_of(*inputs) is None:  # NumPy's own values, by its own loops, in its own order
+        with np.errstate(all="ignore"):
+            result = called(*(constant_arguments(value, name) for value in inputs), **asked)
+    else:
+        result = _called(ufunc, method, [plain_objects(value, name) for value in inputs], options)
+        result = conform(name, result, called, inputs, asked)
     return result_of(result) if out is None else _write(out, result, name)
 
 
@@ -69,11 +75,10 @@ def _called(ufunc: np.ufunc, method: str, operands: list[Any], options: dict[str
 
 
 def _elementwise(ufunc: np.ufunc, operands: list[Any]) -> Any:
-    if graph_of(*operands) is None:  # NumPy's own values, by its own loops
-        return ufunc(*(constants_of(operand, ufunc.__name__) for operand in operands))
     if ufunc not in RULES:
         refuse_unsupported(ufunc.__name__)
-    return np.frompyfunc(lambda *scalars: apply(ufunc, *scalars), len(operands), 1)(*operands)
+    graph = graph_of(*operands)
+    return np.frompyfunc(lambda *scalars: apply_in(graph, ufunc, *scalars), len(operands), 1)(*operands)
 
 
 def _write(out: tuple[Any, ...], result: Any, name: str) -> Any:
@@ -91,8 +96,6 @@ def _reduce(ufunc: np.ufunc, values: Any, axis: Any = 0, keepdims: bool = False,
     name = ufunc.__name__
     if any(value is not np._NoValue and value is not None for value in options.values()):
         refuse(name, f"over entries does not take {', '.join(sorted(options))}", "Leave it out")
-    if graph_of(values) is None:
-        return ufunc.reduce(constants_of(values, name), axis=axis, keepdims=keepdims)
     if ufunc is np.add:
         return add_up(values, axis, keepdims)
     if ufunc is np.multiply:

@@ -18,6 +18,7 @@ from tether.verification.graph import (
     Graph,
     Term,
     as_term,
+    asked_by_user,
     called_by_user,
     constant_of,
     number,
@@ -31,8 +32,6 @@ _FLOATS = (
     float,
     np.float64,
     np.dtype(np.float64),
-    np.dtype(object),
-    object,
     "float",
     "float64",
     "d",
@@ -235,12 +234,71 @@ def _dummy(value: Any, scalar: bool) -> Any:
     return value.copy(order="K") if isinstance(value, np.ndarray) else value
 
 
+def _laid_out_like(array: TermArray) -> np.ndarray | None:
+    """M's own array, in its type and layout, where there is no term in this one."""
+    entries = array.view(np.ndarray)
+    if any(type(entry) is Term for entry in entries.flat):
+        return None
+    made = _dummy(array, True)
+    made[...] = entries  # what overlaps holds the same
+    return made
+
+
+def _by_numpy(function: Any, args: Any, kwargs: Any) -> Any:
+    """What NumPy makes of numbers that inputs have no part in; None where they have, or none is new."""
+    if function is np.empty_like:
+        return None
+    arrays: list[np.ndarray] = []
+    actual = _actual((args, kwargs), arrays)
+    if actual is None:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            result = function(*actual[0], **actual[1])
+    except Exception:
+        return None
+    return _made_by_numpy(result, arrays)
+
+
+def _actual(value: Any, arrays: list[np.ndarray]) -> Any:
+    """With M's own arrays, which are added to a list; None where a term is among them."""
+    if type(value) is Term:
+        return None
+    if isinstance(value, TermArray):
+        value = _laid_out_like(value)
+    elif type(value) in (tuple, list):
+        parts = [_actual(part, arrays) for part in value]
+        missing = any(part is None and own is not None for part, own in zip(parts, value, strict=True))
+        return None if missing else type(value)(parts)
+    elif type(value) is dict:
+        parts = _actual(list(value.values()), arrays)
+        return None if parts is None else dict(zip(value, parts, strict=True))
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+    return value
+
+
+def _made_by_numpy(result: Any, arrays: list[np.ndarray]) -> Any:
+    if type(result) in (tuple, list):
+        parts = [_made_by_numpy(part, arrays) for part in result]
+        return None if any(part is None for part in parts) else type(result)(parts)
+    if not isinstance(result, np.ndarray):
+        return result
+    shared = result.dtype == object or any(np.may_share_memory(result, array) for array in arrays)
+    if shared or result.dtype.char not in "?d":
+        return None if shared else result
+    return objects(result).view(TermArray)
+
+
 def conforming(
     graph: Graph, function: Any, args: Any, kwargs: Any, make: Callable[[], Any], moves: bool = False
 ) -> Any:
     """What `make` makes, of the type and layout NumPy's function has for M's own arrays; else refused."""
     before = [(_dummy(args, scalar), _dummy(kwargs, scalar)) for scalar in (True, False)]
     held = [(part, part.size and is_condition(part)) for part in args if isinstance(part, TermArray)]
+    known = None if moves else _by_numpy(function, args, kwargs)
+    if known is not None:
+        return known
     result = make()
     if result is None:  # something was written to
         for part, condition in held:
@@ -423,7 +481,11 @@ def _refused_method(name: str) -> Callable[..., Any]:
 
 
 def is_float64(dtype: Any) -> bool:
-    """Whether a `dtype=` leaves float64 numbers as they are."""
+    """Whether a `dtype=` leaves float64 numbers as they are; objects are, where NumPy's own code says so."""
+    if dtype is object or (dtype is not None and np.dtype(dtype).kind == "O"):
+        if asked_by_user():
+            CURRENT[-1].refuse("an array of objects (`dtype=object`)")
+        return True
     return any(dtype is known for known in _FLOATS) or (
         isinstance(dtype, str | np.dtype) and dtype in _FLOATS[3:]
     )
@@ -462,9 +524,14 @@ def checked(graph: Graph, value: Any) -> Any:
         graph.refuse("an integer that float64 does not hold exactly")
     if array.dtype.kind == "b":
         return array.astype(np.float64) if array.ndim else float(array)
-    if array.dtype.kind not in "iufO" or array.dtype == np.longdouble:
+    if array.dtype.kind not in "iufO" or array.dtype == np.longdouble or _are_objects(value, array):
         graph.refuse(f"numbers of type {array.dtype}")
     return value if array.dtype.kind == "O" else array.astype(np.float64)
+
+
+def _are_objects(value: Any, array: np.ndarray) -> bool:
+    """Whether what is no array of ours is one of Python's objects: integers without end, among others."""
+    return array.dtype.kind == "O" and not any(type(entry) is Term for entry in array.flat)
 
 
 def plain(graph: Graph, value: Any) -> np.ndarray:
@@ -476,7 +543,7 @@ def plain(graph: Graph, value: Any) -> np.ndarray:
     if isinstance(value, TermArray):
         return value.view(np.ndarray)
     array = ASARRAY(value)
-    if array.dtype.kind not in "biufO" or array.dtype == np.longdouble:
+    if array.dtype.kind not in "biufO" or array.dtype == np.longdouble or _are_objects(value, array):
         graph.refuse(f"numbers of type {array.dtype}")
     return objects(array.view(np.ndarray))
 
@@ -527,12 +594,9 @@ def _as_floats(value: Any) -> Any:
     if type(value) is Term:
         return None
     if isinstance(value, TermArray):
-        entries = value.view(np.ndarray)
-        if any(type(entry) is Term for entry in entries.flat):
-            return None
-        kinds = {isinstance(entry, bool | np.bool_) for entry in entries.flat}
-        floats = entries.astype(bool if kinds == {True} else np.float64)
-        floats.flags.writeable = False
+        floats = _laid_out_like(value)
+        if floats is not None:
+            floats.flags.writeable = False
         return floats
     if isinstance(value, tuple | list):
         parts = [_as_floats(part) for part in value]
@@ -623,6 +687,8 @@ def make_array(graph: Graph, value: Any) -> Any:
     if type(value) is Term:
         return wrapped(graph, plain(graph, value))
     array = ASARRAY(value)
+    if _are_objects(value, array):
+        graph.refuse(f"an array of objects of type {type(value).__name__}")
     if array.dtype == np.float64 and not isinstance(value, float | np.floating):
         return wrapped(graph, objects(array))
     return wrapped(graph, array)

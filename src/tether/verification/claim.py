@@ -1,6 +1,7 @@
 """What a model file claims, read from the file itself and checked for form.
 
-Nothing is taken from the code that wrote it but the format: names of arrays, and what its digest is of.
+Nothing is taken from the code that wrote it but the format: names of arrays, what its digest is of, and what
+a file must hold to be read at all, so that `verify` speaks of no file that `load` refuses.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
+from tether.atomic import check_header, unreadable
 from tether.data import Array, Schema
+from tether.documents import load_json, shorten, shown
 from tether.errors import CertificateError, StorageError
+from tether.modelfile import WHAT, check_format, check_numbers, check_tensors, check_words
 
 ROUNDOFF = 2.0**-53
 """Relative error of one float64 operation."""
@@ -25,12 +29,11 @@ _SMALL, _LARGE = 1e-100, 1e100
 """Sizes between which squares, and products of three numbers, neither overflow nor lose their precision."""
 _MOST_BLENDED = 1 << 16
 
-_LARGEST_FILE = 4 << 30
-_FORMAT, _VERSION = "tether-model", 1
 _TORCH_NAMES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
     "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
 }  # fmt: skip
+_NUMBERS = {"F64": "<f8", "I64": "<i8"}
 _GEOMETRY = {"memories": "KD", "scale": "D", "radii": "K", "box_lower": "D", "box_upper": "D"}
 _SHAPES = {
     "interval": {"lower": "KP", "upper": "KP", "delta": "KP", "center": "KP"},
@@ -78,6 +81,10 @@ class Claim:
 
     def __len__(self) -> int:
         return len(self.cells("memories"))
+
+    def output(self, number: int) -> str:
+        """`output 'name'`, for a message."""
+        return f"output {shown(self.schema.outputs[number])}"
 
     @property
     def centers(self) -> Array:
@@ -140,52 +147,63 @@ def read_claim(path: Path) -> Claim:
         CertificateError: its digest is not its own, or its numbers cannot be bounds.
     """
     tensors, metadata = _read(path)
-    if metadata.get("format") != _FORMAT or metadata.get("format_version") != _VERSION:
-        raise StorageError(
-            f"`{path}` must be a Tether model of format version {_VERSION}; got "
-            f"{metadata.get('format')!r}, version {metadata.get('format_version')!r}."
-        )
+    check_format(path, metadata)
     stated = metadata.pop("digest", None)
     if stated != _digest(tensors, metadata):
         raise CertificateError(
             f"not verified: the digest of `{path}` is not that of its contents; the file was changed."
         )
-    if metadata.get("kind") == "monotone":
+    arrays = _checked(path, tensors, metadata)
+    if metadata["kind"] == "monotone":
         raise ValueError(
             f"`{path}` must have interval or affine bounds to be verified; this one is monotone by "
             "construction. Its claim is proved by an argument whose premises `tether certify` checks."
         )
-    if not isinstance(metadata.get("kind"), str) or metadata["kind"] not in _SHAPES:
+    if metadata["kind"] not in _SHAPES:
         raise ValueError(f"`{path}` must be a constrained model; this one has no tether to verify.")
     try:
-        claim = _build(tensors, metadata)
+        claim = _build(arrays, metadata)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StorageError(f"`{path}` must be a complete Tether model; {str(error).rstrip('.')}.") from None
+        raise StorageError(f"`{path}` must be {WHAT}; {shorten(error)}.") from None
     _check_shapes(path, claim)
     check_form(claim)
     return claim
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    if not path.is_file():
-        raise StorageError(f"`{path}` must be a file; there is none. Check the path.")
-    if path.stat().st_size > _LARGEST_FILE:
-        raise StorageError(f"`{path}` must be a Tether model of at most 4 GiB; it is larger.")
+    """Tensors and words; what the header says was compared with the file before."""
     try:
+        check_header(path)
         content = path.read_bytes()  # once, so that arrays and words are of the same file
         tensors = dict(deserialize(content))
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        header = load_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
         words = header.get("__metadata__", {})
-        metadata = {key: json.loads(value, parse_constant=_no_number) for key, value in words.items()}
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise StorageError(
-            f"`{path}` must be a safetensors file written by Tether; it cannot be read ({error})."
-        ) from None
-    return tensors, metadata
+        return tensors, {key: load_json(value) for key, value in words.items()}
+    except StorageError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, MemoryError) as error:
+        raise unreadable(path, error) from None
 
 
-def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} among its words")
+class _Held(NamedTuple):
+    """A tensor as the rules of the format see it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def _checked(path: Path, tensors: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Array]:
+    """The arrays beside the weights, in a file that `load` would read too."""
+    check_words(path, metadata)
+    held = {name: _Held(_TORCH_NAMES[own["dtype"]], tuple(own["shape"])) for name, own in tensors.items()}
+    check_tensors(path, metadata, held)
+    arrays = {
+        name: np.frombuffer(own["data"], dtype=_NUMBERS[own["dtype"]]).reshape(own["shape"])
+        for name, own in tensors.items()
+        if not name.startswith("network.")
+    }
+    check_numbers(path, arrays)
+    return arrays
 
 
 def _digest(tensors: dict[str, Any], metadata: dict[str, Any]) -> str:
@@ -198,23 +216,19 @@ def _digest(tensors: dict[str, Any], metadata: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _build(tensors: dict[str, Any], metadata: dict[str, Any]) -> Claim:
-    arrays = {}
-    for name, tensor in tensors.items():
-        if name.startswith(("cells.", "bounds.")) and name != "cells.edges":
-            if tensor["dtype"] != "F64":
-                raise ValueError(f"`{name}` is of type {tensor['dtype']}, not F64")
-            arrays[name] = np.frombuffer(tensor["data"], dtype="<f8").reshape(tensor["shape"])
+def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
+    own = ("cells.", "bounds.")
+    arrays = {name: values for name, values in held.items() if name.startswith(own) and name != "cells.edges"}
     record, blend = metadata.get("record") or {}, metadata.get("blend", 0)
     digest = record.get("trusted_source_sha256") if isinstance(record, dict) else 0
     if not isinstance(digest, str | None):
         raise ValueError("its record is not one")
     if not isinstance(blend, int) or isinstance(blend, bool) or not 0 <= blend <= _MOST_BLENDED:
-        raise ValueError(f"it blends {blend!r} cells")
+        raise ValueError(f"it blends {shown(blend)} cells")
     if metadata["target"] not in ("next_state", "increment"):
-        raise ValueError(f"its target is {metadata['target']!r}")
+        raise ValueError(f"its target is {shown(metadata['target'])}")
     if not isinstance(metadata["evidence"], str):
-        raise ValueError(f"its evidence is {metadata['evidence']!r}")
+        raise ValueError(f"its evidence is {shown(metadata['evidence'])}")
     return Claim(
         kind=metadata["kind"],
         evidence=metadata["evidence"],
@@ -238,7 +252,7 @@ def _schema(fields: Any) -> Schema:
     if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
         raise ValueError("`units` of its schema are not texts")
     if set(fields) != {*_TEXTS, "advances", "units"}:
-        raise ValueError(f"its schema has {sorted(fields)}")
+        raise ValueError(f"its schema has {shown(sorted(fields))}")
     texts = {name: tuple(fields[name]) for name in _TEXTS}
     return Schema(**texts, units=units, advances=tuple(advances))
 
@@ -297,5 +311,5 @@ def _require(holds: np.ndarray, rule: str, claim: Claim) -> None:
     place = np.argwhere(~holds)[0]
     names = f"cell {place[0]}" if len(holds) == len(claim) else f"input {place[0]}"
     if holds.ndim > 1 and holds.shape[-1] == len(claim.schema.outputs):
-        names += f", output '{claim.schema.outputs[place[-1]]}'"
+        names += f", {claim.output(place[-1])}"
     raise CertificateError(f"not verified: {names}: {rule}.")

@@ -22,11 +22,13 @@ def constants_shortfall(claim: Claim, trusted: TrustedModel) -> str | None:
     with precision():
         if claim.kind == "interval":
             rates = _rates(claim, trusted)
-            checks = (_interval(claim, cell, values[cell], rates) for cell in range(len(claim)))
+            reach = claim.reach
+            checks = (_interval(claim, k, values[k], rates, float(reach[k])) for k in range(len(claim)))
         else:
             given = _given_jacobian(claim, trusted)
             bend = _per_output(claim, "jacobian_lipschitz", trusted.jacobian_lipschitz)[:, 0]
-            checks = (_affine(claim, cell, values[cell], given[cell], bend) for cell in range(len(claim)))
+            rounding = affine_rounding(claim, np.arange(len(claim)), 0.0)  # of all at once: it looks at all
+            checks = (_affine(claim, k, values[k], given[k], bend, rounding[k]) for k in range(len(claim)))
         return next((reason for reason in checks if reason is not None), None)
 
 
@@ -65,45 +67,43 @@ def _rates(claim: Claim, trusted: TrustedModel) -> list[Any]:
     ]
 
 
-def _interval(claim: Claim, cell: int, values: Array, rates: list[Any]) -> str | None:
-    reach = arb(float(claim.reach[cell]))
+def _interval(claim: Claim, cell: int, values: Array, rates: list[Any], reach: float) -> str | None:
     index = np.array([cell])
-    for output, name in enumerate(claim.schema.outputs):
+    for output in range(len(claim.schema.outputs)):
         lower, upper, delta, center = (
             arb(float(claim.bounds(key)[cell, output])) for key in ("lower", "upper", "delta", "center")
         )
         value = _near(claim, output, values[output], center)
         if not abs(value - center) <= 1e-9 * (abs(center) + delta) + 1e-300:
-            return f"cell {cell}: output '{name}': M at the memory is not the stated center"
-        change = rates[output] * reach
+            return f"cell {cell}: {claim.output(output)}: M at the memory is not the stated center"
+        change = rates[output] * arb(reach)
         largest = np.full((1, len(claim.schema.outputs)), float((abs(value) + change).upper()))
         rounding = float(interval_rounding(claim, index, largest)[0, output])
         needed = (upper - value + change).max(value + change - lower) + arb(rounding)
         if not needed <= delta:
-            return _too_small(cell, name, "delta", delta, needed)
+            return _too_small(claim, cell, output, "delta", delta, needed)
     return None
 
 
-def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array) -> str | None:
+def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array, rounding: Array) -> str | None:
     """By Taylor's theorem: the remainder is at most half the bend times the distance squared."""
     scale = claim.cells("scale")
     widest = arb(float(scale.max()))
-    rounding = affine_rounding(claim, np.array([cell]), 0.0)[0]
     off = claim.bounds("jacobian")[cell] - given
-    for output, name in enumerate(claim.schema.outputs):
+    for output in range(len(claim.schema.outputs)):
         center = arb(float(claim.bounds("center")[cell, output]))
         gap = abs(_near(claim, output, values[output], center) - center) + arb(float(rounding[output]))
         offset = arb(float(claim.bounds("offset")[cell, output]))
         tilt = sum((arb(float(v)) ** 2 for v in off[output] * scale), arb(0)).sqrt()
         if not gap <= offset:
-            return _too_small(cell, name, "the offset", offset, gap)
+            return _too_small(claim, cell, output, "the offset", offset, gap)
         for shell, radius in enumerate(claim.bounds("radii")[cell].tolist()):
             slope = arb(float(claim.bounds("slopes")[cell, shell, output]))
             needed = arb(float(bend[output])) * widest**2 * radius / 2 + tilt * (1 + 2**-40)
             needed += slope * REMAINDER_ROUNDINGS
             # What a slope lacks by roundings may be made up for by the offset.
             if not gap + (needed - slope).max(arb(0)) * radius <= offset:
-                return _too_small(cell, name, f"the slope of shell {shell}", slope, needed)
+                return _too_small(claim, cell, output, f"the slope of shell {shell}", slope, needed)
     return None
 
 
@@ -114,9 +114,9 @@ def _near(claim: Claim, output: int, value: float, center: Any) -> Any:
     return arb(float(value)) + 2 * arb.pi() * round((float(center) - float(value)) / (2 * np.pi))
 
 
-def _too_small(cell: int, name: str, what: str, stated: Any, needed: Any) -> str:
+def _too_small(claim: Claim, cell: int, output: int, what: str, stated: Any, needed: Any) -> str:
     numbers = f"{what} is {float(stated):.6g}, not the {float(needed.upper()):.6g} needed"
-    return f"cell {cell}: output '{name}': {numbers}"
+    return f"cell {cell}: {claim.output(output)}: {numbers}"
 
 
 def _given_jacobian(claim: Claim, trusted: TrustedModel) -> Array:

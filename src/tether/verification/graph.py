@@ -7,7 +7,9 @@ the number of a node, immutable, so that NumPy may copy it, store it and hand it
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,23 @@ BOOLEAN = frozenset({"less", "less_equal", "equal", "and", "or", "not", "truth"}
 EMPTY, ASARRAY = np.empty, np.asarray  # NumPy's own, whatever they are exchanged for while M is traced
 _OWN = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
-_DECISIONS, _NODES = 40, 2_000_000
+_STABLE = BOOLEAN | {
+    *(
+        "input",
+        "constant",
+        "unset",
+        "select",
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "negative",
+        "absolute",
+    ),
+    *("minimum", "maximum", "square", "sqrt", "sign", "floor", "ceil", "trunc", "rint"),
+}
+COUPLED = "rows that depend on one another's conditions (np.where decides row by row)"
+_DECISIONS, _NODES = 128, 2_000_000
 
 
 class UnboundedError(Exception):
@@ -28,23 +46,32 @@ class UnboundedError(Exception):
 
 
 class Node(NamedTuple):
-    """An operation, the nodes it is of, and a number or name that belongs to it."""
+    """An operation, the nodes it is of, a number or name that belongs to it, and for the how manieth time.
+
+    The last tells apart what NumPy may round differently each time: a sum in another order, a sine of the C
+    library and one of NumPy's. Whatever is rounded correctly is the same number each time.
+    """
 
     operation: str
     arguments: tuple[int, ...]
     data: Any = None
+    turn: int = 0
 
 
 @dataclass(eq=False)
 class Graph:
-    """Nodes in the order in which they were made.
+    """Nodes in the order in which they were made, in one run through M's code.
 
     Attributes:
         nodes: the operations.
         lines: per node, the user's line that made it.
-        refusals: everything that was refused so far on this way through the code, whoever caught it.
-        answers: what was answered to conditions on this way, by node.
+        refusals: everything that was refused so far in this run, whoever caught it.
+        answers: what was answered to conditions in this run, by node.
         script: the answers to give, in order; what is not in it is answered True.
+        rows: per node, the sum of ``1 << row`` over the rows of inputs that it depends on.
+        base: where several rows are asked about: the graph of one row alone.
+        followed: per row, the answers to give, by node of `base`; last to what depends on no row.
+        finished: whether the run is over.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -52,18 +79,37 @@ class Graph:
     refusals: list[str] = field(default_factory=list)
     answers: dict[int, bool] = field(default_factory=dict)
     script: tuple[bool, ...] = ()
+    rows: list[int] = field(default_factory=list)
+    base: Graph | None = None
+    followed: Sequence[dict[int, bool]] = ()
+    finished: bool = False
     _known: dict[Node, int] = field(default_factory=dict)
+    _turns: dict[Node, int] = field(default_factory=dict)
+    _images: dict[int, int | None] = field(default_factory=dict)
 
-    def add(self, operation: str, *arguments: int, data: Any = None) -> int:
+    def add(
+        self,
+        operation: str,
+        *arguments: int,
+        data: Any = None,
+        line: str | None = None,
+        turn: int | None = None,
+    ) -> int:
         """The number of a node."""
-        node = Node(operation, arguments, data)
+        node = Node(operation, arguments, data, turn or 0)
+        if turn is None and operation not in _STABLE:
+            turn = self._turns.get(node, 0)
+            self._turns[node] = turn + 1
+            node = Node(operation, arguments, data, turn)
         number = self._known.get(node)
         if number is None:
             if len(self.nodes) >= _NODES:
                 self.refuse(f"more than {_NODES} operations")
             number = self._known[node] = len(self.nodes)
             self.nodes.append(node)
-            self.lines.append(user_line())
+            self.lines.append(user_line() if line is None and self.base is None else line or "")
+            own = 1 << data[0] if operation == "input" else 0
+            self.rows.append(functools.reduce(operator.or_, (self.rows[k] for k in arguments), own))
         return number
 
     def constant(self, value: float) -> int:
@@ -82,6 +128,15 @@ class Graph:
 
     def decide(self, condition: int) -> bool:
         """The answer to a condition in this run through the code; another run tries the other one."""
+        if self.finished:
+            self.refuse("a number kept from an earlier call")
+        if self.base is not None:
+            answer = self._answer(condition)
+            if answer is None:
+                self.refuse(COUPLED)
+            return answer
+        if self.nodes[condition].operation == "not":
+            return not self.decide(self.nodes[condition].arguments[0])
         if condition not in self.answers:
             place = len(self.answers)
             if place >= _DECISIONS:
@@ -89,11 +144,78 @@ class Graph:
             self.answers[condition] = self.script[place] if place < len(self.script) else True
         return self.answers[condition]
 
+    def _answer(self, condition: int) -> bool | None:
+        """What follows from the answers of the rows that a condition is of; None where nothing does."""
+        found: dict[int, bool | None] = {}
+        waiting = [condition]
+        while waiting:
+            k = waiting.pop()
+            operation, arguments = self.nodes[k][:2]
+            direct = self._given(k)
+            if direct is not None or operation not in ("and", "or", "not"):
+                found[k] = direct
+                continue
+            missing = [a for a in arguments if a not in found]
+            if missing:
+                waiting += [k, *missing]
+                continue
+            parts = [found[a] for a in arguments]
+            if None in parts:
+                found[k] = None
+            else:
+                found[k] = not parts[0] if operation == "not" else (all if operation == "and" else any)(parts)
+        return found[condition]
+
+    def _given(self, condition: int) -> bool | None:
+        """The answer that the row which a condition is of was given to it."""
+        row = self.row(condition)
+        image = None if row is None else self.image(condition)
+        return None if row is None or image is None else self.followed[row].get(image)
+
+    def row(self, number: int) -> int | None:
+        """The row that a node depends on, -1 for none of them, None for several."""
+        rows = self.rows[number]
+        return None if rows & (rows - 1) else rows.bit_length() - 1
+
+    def image(self, number: int) -> int | None:
+        """The node of `base` that a node is, whichever row it is of; None where there is none."""
+        assert self.base is not None
+        images, waiting = self._images, [number]
+        while waiting:
+            k = waiting.pop()
+            if k in images:
+                continue
+            operation, arguments, data, turn = self.nodes[k]
+            missing = [a for a in arguments if a not in images]
+            if missing:
+                waiting += [k, *missing]
+                continue
+            inner = tuple(images[a] for a in arguments)
+            data = (0, *data[1:]) if operation == "input" else data
+            images[k] = None if None in inner else self.base._known.get(Node(operation, inner, data, turn))  # type: ignore[arg-type]
+        return images[number]
+
+    def taken_over(self, other: Graph) -> list[int]:
+        """The numbers that the nodes of another graph have here, added where they were missing."""
+        places: list[int] = []
+        for node, line in zip(other.nodes, other.lines, strict=True):
+            arguments = (places[a] for a in node.arguments)
+            places.append(self.add(node.operation, *arguments, data=node.data, line=line, turn=node.turn))
+        return places
+
 
 def called_by_user() -> bool:
     """Whether what asks is the user's code, not NumPy's or ours."""
     frame = sys._getframe(2)
     return not frame.f_code.co_filename.startswith((_OWN, _NUMPY, "<__array_function__"))
+
+
+def asked_by_user() -> bool:
+    """Whether the innermost frame that is not ours is the user's, not NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return frame is not None and not frame.f_code.co_filename.startswith((_NUMPY, "<__array_function__"))
 
 
 def user_line() -> str:

@@ -347,8 +347,8 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
             text = _no_bound(region, int(row))
         elif not placed[row].all():
             output = int(np.argmin(placed[row]))
-            name = claim.schema.outputs[output]
-            text = f"output '{name}': M at the memory is off the stated center by {gap[row, output]:.6g}"
+            away = gap[row, output]
+            text = f"{claim.output(output)}: M at the memory is off the stated center by {away:.6g}"
             ratio[row] = np.inf
         else:
             output = int(np.argmin(enough[row]))
@@ -359,8 +359,7 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
 
 
 def _too_small(claim: Claim, output: int, what: str, have: float, want: float) -> str:
-    name = claim.schema.outputs[output]
-    return f"output '{name}': {what} is {have:.6g}, not the {want:.6g} needed"
+    return f"{claim.output(output)}: {what} is {have:.6g}, not the {want:.6g} needed"
 
 
 def _no_bound(region: _Region, row: int) -> str:

@@ -1,21 +1,20 @@
-"""M's code run once on terms, which leaves behind the program of one row."""
+"""M's code run on terms, which leaves behind the program of one row.
+
+What M is, is what it does with one row alone. Where its code asks for a condition, it is run again for the
+other answer. That rows of a batch are treated as each is alone is seen in :mod:`batches`.
+"""
 
 from __future__ import annotations
 
-import traceback
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tether.conduct import complain, watched
-from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
-from tether.verification.arrays import TermArray, as_outputs, wrapped
+from tether.verification.batches import Way, check_batches
 from tether.verification.graph import Graph, Node, Term, UnboundedError, select
-from tether.verification.patching import patched
+from tether.verification.running import run
 
 _WAYS = 256
 """Ways through the code, by the answers to its conditions, that are tried at most."""
@@ -36,117 +35,69 @@ class Program:
     outputs: tuple[int, ...]
 
 
-def trace(function: Callable[..., Any], states: int, controls: int, outputs: int) -> Program:
-    """The program of M, the same for each of two rows and for one alone.
+def trace(
+    function: Callable[..., Any],
+    states: int,
+    controls: int,
+    outputs: int,
+    counts: Sequence[int] = (2, 5, 6, 7),
+) -> Program:
+    """The program of M for one row, found again in every row of batches of some counts of rows.
 
     Raises:
         UnboundedError: its code does something that is not known, or mixes rows.
     """
-    two, one = (_trace_rows(function, states, controls, outputs, rows) for rows in (2, 1))
-    if two.nodes != one.nodes or two.outputs != one.outputs:
-        raise UnboundedError("answers that depend on how many rows it is asked about")
-    return two
-
-
-def _trace_rows(function: Any, states: int, controls: int, outputs: int, rows: int) -> Program:
-    graph = Graph()
-    inputs = np.empty((rows, states + controls), dtype=object)
-    for place in np.ndindex(inputs.shape):
-        inputs[place] = Term(graph, graph.add("input", data=place))
-    with patched(graph, function):
-        ways = list(_all_ways(graph, function, wrapped(graph, inputs), states))
-    shape = (rows, outputs)
-    if not any(isinstance(way.result, np.ndarray) for way in ways):
+    base = Graph()
+    ways = list(_all_ways(base, function, states, controls))
+    if all(way.ends for way in ways):
         raise UnboundedError(str(ways[0].result))
-    combined = _combined(graph, ways, 0, shape)
-    return _of_one_row(graph, combined)
+    roots = _combined(base, ways, 0, outputs)
+    check_batches(base, function, states, controls, ways, counts)
+    return _extract(base, [term.number for term in roots])
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """The answers given to conditions, and what M returned, or why it did not."""
-
-    answers: list[tuple[int, bool]]
-    result: np.ndarray | str
-
-
-def _all_ways(graph: Graph, function: Any, inputs: TermArray, states: int) -> Any:
+def _all_ways(base: Graph, function: Any, states: int, controls: int) -> Iterator[Way]:
     """Every way through the code, the last condition answered the other way first."""
     script: tuple[bool, ...] | None = ()
     count = 0
     while script is not None:
-        graph.script, graph.answers, graph.refusals = script, {}, []
-        result = _run(graph, function, inputs, states)
-        answers = list(graph.answers.items())
-        yield _Way(answers, result)
+        graph = Graph(script=script)
+        result = run(graph, function, 1, states, controls)
+        answers, places = list(graph.answers.items()), np.array(base.taken_over(graph))
+        yield Way(
+            [(int(places[k]), answer) for k, answer in answers],
+            result if isinstance(result, str) else places[result],
+        )
         count += 1
-        if count > _WAYS or (not answers and isinstance(result, str)):
-            script = None
-            if count > _WAYS:
-                raise UnboundedError(f"more than {_WAYS} ways through its conditions (np.where, np.minimum)")
-            continue
+        if count > _WAYS:
+            raise UnboundedError(f"more than {_WAYS} ways through its conditions (np.where, np.minimum)")
         given = [answer for _, answer in answers]
         while given and not given[-1]:
             given.pop()
         script = (*given[:-1], False) if given else None
 
 
-def _run(graph: Graph, function: Any, inputs: TermArray, states: int) -> np.ndarray | str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with watched() as found:
-                returned = function(inputs[:, :states].copy(), inputs[:, states:].copy())
-            complain(found, graph.refusals.append)
-            result = as_outputs(graph, returned)
-    except UnboundedError as error:
-        return str(error)
-    except (Exception, SystemExit) as error:
-        if graph.refusals:
-            return graph.refusals[0]
-        return f"{type(error).__name__}: {error}{_place(error)}"
-    # Something was refused, and the user's code went on: it is not known what it would have done.
-    return graph.refusals[0] if graph.refusals else result
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = str(Path(__file__).parent)
-    outer = [f for f in frames if "numpy" not in Path(f.filename).parts and not f.filename.startswith(own)]
-    return f" at {Path(outer[-1].filename).name}:{outer[-1].lineno}" if outer else ""
-
-
-def _combined(graph: Graph, ways: list[_Way], depth: int, shape: tuple[int, int]) -> np.ndarray:
+def _combined(graph: Graph, ways: list[Way], depth: int, outputs: int) -> list[Term]:
     """Outputs by the answers: a choice for each condition that was asked."""
     first = ways[0]
     if len(ways) == 1 and len(first.answers) == depth:
         if isinstance(first.result, str):  # a way that cannot be bounded, and must not be taken
-            result = np.empty(shape, dtype=object)
-            result[...] = Term(graph, graph.add("unset", data=first.result))
-            return result
-        if first.result.shape != shape:
-            raise UnboundedError(f"outputs of shape {first.result.shape} for {shape[0]} rows, not {shape}")
-        return first.result
+            return [Term(graph, graph.add("unset", data=first.result))] * outputs
+        if first.result.shape != (1, outputs):
+            raise UnboundedError(f"outputs of shape {first.result.shape} for 1 row, not {(1, outputs)}")
+        return [Term(graph, number) for number in first.result[0].tolist()]
+    if any(len(way.answers) <= depth for way in ways):
+        raise UnboundedError("conditions that are not the same in each run through the code")
     condition = first.answers[depth][0]
     sides = [[way for way in ways if way.answers[depth] == (condition, side)] for side in (True, False)]
     if sum(map(len, sides)) != len(ways) or not all(sides):
         raise UnboundedError("conditions that are not the same in each run through the code")
-    yes, no = (_combined(graph, side, depth + 1, shape) for side in sides)
-    result = np.empty(shape, dtype=object)
-    for place in np.ndindex(shape):
-        result[place] = select(Term(graph, condition), yes[place], no[place], graph)
-    return result
+    yes, no = (_combined(graph, side, depth + 1, outputs) for side in sides)
+    own = Term(graph, condition)
+    return [select(own, *pair, graph) for pair in zip(yes, no, strict=True)]
 
 
-def _of_one_row(graph: Graph, outputs: np.ndarray) -> Program:
-    """The program of row 0; raises unless every row's is the same, of its own inputs."""
-    programs = [_extract(graph, [term.number for term in row], k) for k, row in enumerate(outputs)]
-    if any(other.nodes != programs[0].nodes or other.outputs != programs[0].outputs for other in programs):
-        raise UnboundedError("rows that are not treated alike")
-    return programs[0]
-
-
-def _extract(graph: Graph, roots: list[int], row: int) -> Program:
+def _extract(graph: Graph, roots: list[int]) -> Program:
     """What the roots depend on, renumbered in the order of a walk from the roots."""
     place: dict[int, int] = {}
     nodes: list[Node] = []
@@ -163,13 +114,9 @@ def _extract(graph: Graph, roots: list[int], row: int) -> Program:
             if missing:
                 waiting += missing
                 continue
-            data = node.data
-            if node.operation == "input":
-                if data[0] != row:
-                    raise UnboundedError("rows that depend on one another")
-                data = data[1]
             place[k] = len(nodes)
-            nodes.append(Node(node.operation, tuple(place[a] for a in node.arguments), data))
+            data = node.data[1] if node.operation == "input" else node.data
+            nodes.append(node._replace(arguments=tuple(place[a] for a in node.arguments), data=data))
             lines.append(graph.lines[k])
             waiting.pop()
     return Program(tuple(nodes), tuple(lines), tuple(place[root] for root in roots))

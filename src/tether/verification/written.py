@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tether.documents import read_text, shorten, shown
 from tether.errors import CertificateError, StorageError
 from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
@@ -24,7 +25,6 @@ _FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", 
 _FIELDS |= {"trusted_source_sha256", "approximation_cost"}
 _DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
 _DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega"}
-_LARGEST = 1 << 26
 _NOT_VOUCHED = ("recheck", "trusted_name", "approximation_cost")
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -41,24 +41,22 @@ def check_certificate(path: Path, claim: Claim, trusted: TrustedModel) -> tuple[
         pairs = list(_pairs(content, claim, trusted))
         open_fields = tuple(_not_vouched(content))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise StorageError(f"`{path}` must be a Tether certificate; {error!r}.") from None
+        raise StorageError(f"`{path}` must be a Tether certificate; {shown(error)}.") from None
     for field, stated, own in pairs:
         if not _same(stated, own):
             raise CertificateError(
-                f"not verified: `{field}` of `{path.name}` is {stated!r}, and by the model file {own!r}."
+                f"not verified: `{shorten(field)}` of `{path.name}` is {shown(stated)}, and by the model "
+                f"file {shown(own)}."
             )
     return open_fields
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = read_text(path)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise StorageError(f"`{path}` must be a Tether certificate; it has more than {_LARGEST} bytes.")
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-    except OSError as error:
-        raise StorageError(f"`{path}` must be readable; {error.strerror or error}.") from None
+        content = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise StorageError(f"`{path}` must be a Tether certificate; {error!r}.") from None
+        raise StorageError(f"`{path}` must be a Tether certificate; {shorten(error)}.") from None
     if not isinstance(content, dict):
         raise StorageError(f"`{path}` must be a Tether certificate; it holds a {type(content).__name__}.")
     return content
@@ -118,7 +116,7 @@ def _claim_text(claim: Claim) -> str:
         return MEANING.get(claim.evidence, claim.evidence)
     epsilon, beta = claim.epsilon, claim.beta
     if not (isinstance(epsilon, float) and isinstance(beta, float) and 1e-9 <= epsilon < 1 and 0 < beta < 1):
-        raise ValueError(f"ε is {epsilon!r} and β {beta!r}")
+        raise ValueError(f"ε is {shown(epsilon)} and β {shown(beta)}")
     # Four times as many draws as the least, (1 - ε)^n <= β, and the most exceedances that leave a chance
     # of β.
     draws = 4 * math.ceil(math.log(beta) / math.log1p(-epsilon))
