@@ -16,7 +16,7 @@ from sizes import size
 from tether.attack import attack
 from tether.constrained import ConstrainedModel, mlp
 from tether.pipeline import FitConfig, build_tether, prepare
-from tether.studies import parked_car
+from tether_studies import parked_car
 
 CELLS = size(1000, 20)
 SEARCHES = size(

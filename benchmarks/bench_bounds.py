@@ -12,10 +12,10 @@ from sizes import size
 from tether.bounds import Observations, bound_by_expansions
 from tether.cells import Cells
 from tether.data import Array
-from tether.studies import parked_car
-from tether.studies.drones.data import SCHEMA, hover_commands, hovering
-from tether.studies.drones.trusted import TRUSTED
 from tether.trusted import TrustedModel
+from tether_studies import parked_car
+from tether_studies.drones.data import SCHEMA, hover_commands, hovering
+from tether_studies.drones.trusted import TRUSTED
 
 DRONES = size(2000, 10)
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from sizes import size
-from tether.studies.drones import crazyflie
-from tether.studies.drones.controller import PositionController
-from tether.studies.drones.simulator import PHYSICS_HERTZ, STEP_SECONDS, SUBSTEPS, CirclePlan, World
+from tether_studies.drones import crazyflie
+from tether_studies.drones.controller import PositionController
+from tether_studies.drones.simulator import PHYSICS_HERTZ, STEP_SECONDS, SUBSTEPS, CirclePlan, World
 
 TARGET = 2500
 STEPS, ROUNDS = size((192, 7), (24, 1))

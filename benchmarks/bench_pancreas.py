@@ -14,8 +14,8 @@ import numpy as np
 from scipy.integrate import ode
 
 from sizes import TINY, size
-from tether.studies.pancreas.patients import load_patient
-from tether.studies.pancreas.simulator import _derivative, simulate_minutes
+from tether_studies.pancreas.patients import load_patient
+from tether_studies.pancreas.simulator import _derivative, simulate_minutes
 
 TARGET = 500_000
 EPISODES, MINUTES = size(500, 2), 24 * 60

@@ -5,9 +5,9 @@ import time
 import numpy as np
 
 from sizes import size
-from tether.studies.vehicle.driving import drive_episodes
-from tether.studies.vehicle.package import load_car, load_dynamics, package_module
-from tether.studies.vehicle.simulator import guarded_rates, load_simulator
+from tether_studies.vehicle.driving import drive_episodes
+from tether_studies.vehicle.package import load_car, load_dynamics, package_module
+from tether_studies.vehicle.simulator import guarded_rates, load_simulator
 
 TRANSITIONS = size(3000, 10)
 

@@ -15,10 +15,10 @@ from tether.bounds import Observations, bound_by_expansions
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling
-from tether.studies import parked_car
-from tether.studies.drones import crazyflie
-from tether.studies.drones.data import SCHEMA as DRONE
-from tether.studies.drones.trusted import quadrotor
+from tether_studies import parked_car
+from tether_studies.drones import crazyflie
+from tether_studies.drones.data import SCHEMA as DRONE
+from tether_studies.drones.trusted import quadrotor
 
 CELLS = size(1000, 4)
 

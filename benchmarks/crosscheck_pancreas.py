@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from sizes import TINY, size
-from tether.studies.pancreas.patients import load_patient, patient_names
-from tether.studies.pancreas.simulator import simulate_minutes
+from tether_studies.pancreas.patients import load_patient, patient_names
+from tether_studies.pancreas.simulator import simulate_minutes
 
 PACKAGE = "simglucose==0.2.11"
 ENVIRONMENT = Path(__file__).parent.parent / ".venv-simglucose"

@@ -20,8 +20,8 @@ from tether.pipeline import (
     prepare,
     train_method,
 )
-from tether.studies import parked_car
-from tether.studies.demo import demo_config
+from tether_studies import parked_car
+from tether_studies.demo import demo_config
 
 MEMORIES, METRIC_MEMORIES, SMOOTH = size(((100, 300, 1000, 3000), (300, 1000), 1000), ((20,), (20,), 20))
 DELTAS = size((0.5, 0.2, 0.1, 0.05, 0.02), (5.0,))

@@ -1,6 +1,6 @@
 """The README's table of results, from the committed results: ``python benchmarks/results_table.py``."""
 
-import json
+import csv
 from pathlib import Path
 from statistics import mean
 
@@ -42,15 +42,16 @@ _KEYS = ("approximation_loss_D", "constraint_loss_omega_mean")
 def rows(study: str) -> list[str]:
     """The table's rows about one study."""
     title, memories = STUDIES[study]
-    runs = json.loads((RESULTS / study / "results.json").read_text(encoding="utf-8"))["runs"]
+    with (RESULTS / study / "runs.csv").open(encoding="utf-8", newline="") as file:
+        runs = list(csv.DictReader(file))
     lines = []
     for method in METHODS:
         own = [run for run in runs if run["method"] == method]
         # One number of memories: the largest that the paper used; for what was run with one, that one.
-        own = [run for run in own if run["memories"] == memories] or own
+        own = [run for run in own if run["memories"] == str(memories)] or own
         if not own:
             continue
-        ours = [_short(mean(run[key] for run in own)) for key in _KEYS]
+        ours = [_short(mean(float(run[key]) for run in own)) for key in _KEYS]
         theirs = [_short(value) for value in AUTHORS.get(study, {}).get(method, ())] or ["", ""]
         name = {"Trusted": "M alone", "Tethered": "**Tethered**"}.get(method, method)
         lines.append(f"| {title} | {name} | {' | '.join([*ours, *theirs])} |")

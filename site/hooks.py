@@ -1,13 +1,16 @@
-"""What building the site adds to the pages: navigation by folder, mathematics, the options of every verb."""
+"""What building the site adds to the pages: navigation by folder, mathematics, options of verbs, search."""
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+from properdocs.plugins import event_priority
+from typer.main import get_command
 from typer.testing import CliRunner
 
 _VERB = re.compile(r"^#{2,3} tether (\w+)$.*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -40,20 +43,27 @@ def on_page_content(html: str, **_: Any) -> str:
     return _ROLE.sub("", html)
 
 
+@event_priority(-100)  # after the plugin that writes the index
+def on_post_build(config: Any) -> None:
+    """The index of the search as a script, which a page may load without a server; it replaces the JSON."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    entries = json.loads(index.read_text(encoding="utf-8"))["docs"]
+    script = f"const searchIndex = {json.dumps(entries, ensure_ascii=False)};\n"
+    index.with_name("index.js").write_text(script, encoding="utf-8")
+    index.unlink()
+
+
 def _help(*verbs: str) -> str:
     """What the command line says of a verb, and of those below it, as code blocks."""
     from tether.cli import app
 
-    group = app
+    group: Any = get_command(app)
     for verb in verbs:
-        below = {inner.name: inner.typer_instance for inner in group.registered_groups}
-        group = below.get(verb)
-        if group is None:
-            break
+        group = group.get_command(None, verb)
+        if group is None:  # not in this version
+            return ""
     words = " ".join(verbs)
     said = CliRunner().invoke(app, [*verbs, "--help"], prog_name="tether", env={"COLUMNS": "100"})
-    if said.exit_code != 0:  # not in this version
-        return ""
     text = f"```text\n$ tether {words} --help\n{said.output.strip()}\n```\n\n"
-    inner = [] if group is None else group.registered_commands
-    return text + "".join(_help(*verbs, command.name or command.callback.__name__) for command in inner)
+    inner = group.list_commands(None) if hasattr(group, "list_commands") else []
+    return text + "".join(_help(*verbs, name) for name in inner)

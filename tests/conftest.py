@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ import pytest
 from tether.data import Transitions, make_schema
 from tether.report.curves import TITLES
 from tether.runs import Comparison, RunFolder
-from tether.studies.demo import demo_config, run_demo
+from tether_studies.demo import demo_config, run_demo
 
 TRUSTED_SOURCE = '''
 import numpy as np
@@ -116,7 +117,7 @@ def _write_study(folder: Path, demo) -> None:
             run = dict(result) | {"seed": seed, "history": [] if result["method"] == "Trusted" else history}
             runs.append(run | ({"certificate": certificate} if "coverage_D" in run else {}))
     claims = [
-        {"said": "The paper: <b> conforms", "measured": "2 against 1", "holds": True},
+        {"said": "The paper: <b> conforms", "measured": "2 against 1", "holds": True, "source": "the paper"},
         {"said": "It flies", "measured": "no", "holds": False},
     ]
     shutil.copy(report.parent / "drift.svg", folder / "drift.svg")
@@ -128,7 +129,27 @@ def _write_study(folder: Path, demo) -> None:
         "pictures": [{"name": "drift", "caption": "A car"}],
     }
     units = {"x": "m", "y": "m", "heading": "rad"}
-    results = {"study": folder.name, "title": f"the {folder.name} study", "scale": "smoke", "command": "tether study",
+    results = {"name": folder.name, "title": f"the {folder.name} study", "scale": "smoke", "command": "tether study",
                "versions": {"python": "3"}, "units": units, "claims": claims, "failed": ["x: broke"],
                "headings": {"drift_at_rest": "drift [m]"}, "sections": [own], "runs": runs}  # fmt: skip
     (folder / "results.json").write_text(json.dumps(results))
+
+
+def chromium(drive) -> str | None:
+    """Where a Chromium is: named by CHROMIUM, on the path, or playwright's own."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    own = drive.chromium.executable_path
+    return found or (own if Path(own).exists() else None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as drive:
+        path = chromium(drive)
+        if path is None:
+            pytest.skip("there is no Chromium here: `make browser` tries to get one")
+        started = drive.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=180_000)
+        yield started
+        started.close()

@@ -88,7 +88,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_csv(folder / "cart.csv", HEADER, cart_rows())
     (folder / "cart_physics.py").write_text(TRUSTED_SOURCE)
     arguments = fit_arguments(Path("cart.csv"), "cart_physics.py:frictionless", Path("run"))
-    command = [sys.executable, "-m", "tether.cli", *arguments]
+    command = [sys.executable, "-m", "tether", *arguments]
     ended = subprocess.run(command, cwd=folder, env=ONE_THREAD, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     (folder / "stdout.txt").write_text(ended.stdout)
@@ -122,7 +122,7 @@ def test_metrics_hold_one_line_per_evaluation(finished: Path) -> None:
 
 def test_results_compare_the_methods(finished: Path) -> None:
     content = results(finished / "run")
-    expected = ["study", "scale", "command", "versions", "units", "headings", "sections", "runs"]
+    expected = ["name", "command", "versions", "units", "headings", "sections", "runs"]
     assert list(content) == expected
     assert content["command"].startswith("tether fit --data cart.csv")
     assert content["units"] == {"x": "m", "v": "m/s", "u": ""}
@@ -364,6 +364,22 @@ def test_fewer_points_than_memories(refused: Refusal) -> None:
     )  # fmt: skip
 
 
+def test_a_delta_that_no_number_of_memories_keeps(refused: Refusal) -> None:
+    """The line says which of the two to change, and why there are more memories than were asked for."""
+    refused.trusted.write_text(
+        "import numpy as np\ndef frictionless(s, u):\n"
+        "    return s + 0.1 * np.stack([np.sin(3 * s[:, 1]) * s[:, 0] ** 2, u[:, 0]], axis=1)\n"
+    )
+    asked = ["--memories", "50", "--delta", "1e-6"]
+    refused(*asked, fragments=["got 'interval'", "Choose bounds 'affine' (command line: `--bounds affine`)"])
+    out = refused.data.parent / "run"
+    arguments = fit_arguments(refused.data, f"{refused.trusted}:frictionless", out)
+    outcome = refused.run(*arguments, *asked, "--bounds", "affine")
+    assert outcome.code == 1
+    assert "with 129 memories, grown from 50, as many as the data allow, 0.0 % of held-out" in outcome.err
+    assert "Allow a larger `delta` (`memories` is only where the search starts)" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fragment"),
     [
@@ -390,20 +406,29 @@ def test_files_of_another_kind(refused: Refusal, name: str, content: bytes, frag
         (["--states", ""], "`states` must name at least one column"),
         (["--states", "x,x"], "column names must be distinct; got x twice"),
         (["--episode", "lap"], "must have a column 'lap'"),
-        (["--angle", "yaw"], "`angles` must name columns of the data; got yaw"),
+        (["--angle", "yaw"], "`angles` must name columns of the data (x, v, u); got yaw"),
+        (["--not-angle", "x,yaw"], "`not_angles` must name columns of the data (x, v, u); got yaw"),
+        (["--angle", "x", "--not-angle", "x"], "`not_angles` must name no angle; got x, declared as one"),
         (["--unit", "x"], "`--unit` must be name=value, comma separated; got 'x'"),
+        (["--unit", "=m"], "`--unit` must be name=value, comma separated; got '=m'"),
+        (["--unit", "x=m,x=km"], "`--unit` must give each name once; got 'x=m,x=km'"),
+        (["--states", f"x,{'w' * 300}"], f"must have a column '{'w' * 200}...'; got episode, x, v, u"),
+        (["--unit", "x" * 300], f"comma separated; got '{'x' * 200}...'"),
+        (["--hidden", "x" * 300], f"comma separated; got '{'x' * 200}...'"),
         (["--hidden", "8,wide"], "`--hidden` must be whole numbers, comma separated; got '8,wide'"),
         (["--hidden", "8,0"], "`hidden` must list positive layer widths; got (8, 0)"),
         (["--probes", "somewhere"], "`--probes` must be"),
         (["--probes", "v=slow"], "`--probes` must be name=low:high or name=value; got 'v=slow'"),
         (["--probes", "v=1:2:3"], "`--probes` must be name=low:high or name=value"),
-        (["--probes", "v=2:1"], "low <= high; got 2.0:1.0 for 'v'"),
-        (["--probes", "w=0"], "`box` must name inputs (x, v, u); got w"),
+        (["--probes", "v=2:1"], "`--probes` must have finite limits, low <= high; got 2.0:1.0 for 'v'"),
+        (["--probes", "w=0"], "`--probes` must name inputs (x, v, u); got w"),
+        (["--probes", "jitter=0:1"], "`--probes` must name inputs (x, v, u); got jitter"),
         (["--probes", ""], "`--probes` must be a file, a box or jitter=SPREAD"),
-        (["--probes", "jitter=-1"], "`spread` must be a finite number >= 0; got -1.0"),
+        (["--probes", "jitter=-1"], "`--probes` jitter must be a finite number >= 0; got -1.0"),
+        (["--probes", "jitter=nan"], "`--probes` jitter must be a finite number >= 0; got nan"),
         (["--probes", "absent.csv"], "`absent.csv` must be a file; there is none"),
-        (["--probe-count", "0"], "`count` must be at least 1; got 0"),
-        (["--probes", "v=0", "--probe-count", "0"], "`count` must be at least 1; got 0"),
+        (["--probe-count", "0"], "`--probe-count` must be at least 1; got 0"),
+        (["--probes", "v=0", "--probe-count", "0"], "`--probe-count` must be at least 1; got 0"),
         (["--domain", "x"], "`--domain` must be name=value"),
         (["--domain", "x=far"], "`--domain` must be name=low:high or name=value; got 'x=far'"),
         (["--domain", "w=0:1"], "`domain` must name inputs (x, v, u); got w"),
@@ -421,6 +446,35 @@ def test_bad_options(
 ) -> None:
     monkeypatch.chdir(refused.data.parent)
     refused(*extra, fragments=[fragment])
+
+
+def test_a_column_that_wraps_is_refused_until_it_is_called_an_angle_or_none(refused: Refusal) -> None:
+    steps = np.arange(120)
+    heading = (0.3 * steps) % (2 * np.pi)
+    rows = np.stack([steps // 30, heading, np.sin(steps), np.cos(steps)], axis=1).tolist()
+    write_csv(refused.data, HEADER, rows)
+    refused(fragments=["got 'x' undeclared", "`--angle x`", "`--not-angle x`"])
+    out = refused.data.parent / "run"
+    arguments = fit_arguments(refused.data, f"{refused.trusted}:frictionless", out)
+    assert refused.run(*arguments, "--not-angle", "x").code == 0
+    assert tomllib.loads((out / "config.toml").read_text())["not_angles"] == ["x"]
+
+
+def test_names_with_commas_and_equals_signs(run: Command, trusted_file: Path, tmp_path: Path) -> None:
+    data, out = tmp_path / "odd.csv", tmp_path / "run"
+    write_csv(data, ["lap", "x, in m", "v=dx/dt", 'u "raw"'], cart_rows())
+    names = ["--states", '"x, in m", v=dx/dt', "--controls", 'u "raw"', "--episode", "lap"]
+    limits = ["--domain", '"x, in m"=-1e3:1e3', "--unit", '"x, in m=m",v=dx/dt=m/s', "--probes", "v=dx/dt=0"]
+    trusted = ["--trusted", f"{trusted_file}:frictionless"]
+    fitted = run("fit", "--data", data, *names, *limits, *trusted, "--out", out, *TINY)
+    assert (fitted.code, fitted.err) == (0, "")
+    assert results(out)["units"] == {"x, in m": "m", "v=dx/dt": "m/s", 'u "raw"': ""}
+    assert "x, in m [m], v=dx/dt [m/s]" in run("info", out).out
+
+
+@pytest.mark.parametrize("text", ["a\0b", 'a,"b', "x" * 200_000])
+def test_names_that_csv_cannot_read_are_refused_as_names(refused: Refusal, text: str) -> None:
+    refused("--states", text, fragments=["must"])
 
 
 # --- bad trusted models
@@ -656,8 +710,8 @@ import functools, os, signal
 import tether.cli, tether.runs
 
 # A checkpoint at every evaluation, as if each took ten seconds.
-import tether.cli.learning as learning
-learning.TrainingConfig = functools.partial(learning.TrainingConfig, checkpoint_seconds=0.0)
+import tether.training as training
+training.TrainingConfig = functools.partial(training.TrainingConfig, checkpoint_seconds=0.0)
 write = tether.runs.RunFolder.note
 
 def note(self, method, evaluations):
@@ -747,7 +801,10 @@ def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -
     assert "monotone by construction, 6 memories" in run("info", out).out
     certified = run("certify", out, *trusted, "--out", tmp_path / "again.json")
     assert certified.code == 0 and "Evidence level: proved" in certified.out
-    assert run("attack", out, *trusted, "--evaluations", 1000).code == 0
+    attacked = run("attack", out, *trusted, "--evaluations", 1000)
+    assert attacked.code == 0
+    assert "any weights can reach is" in attacked.out
+    assert "  " not in attacked.out, "without a unit there is nothing, not even a blank, in its place"
     predicted = run("predict", out, "--data", tmp_path / "dosed.csv", "--out", tmp_path / "predicted.csv")
     assert predicted.code == 0 and "0 outside the domain" in predicted.out
     assert run("report", out, "--out", tmp_path / "again.html").code == 0

@@ -244,7 +244,7 @@ def test_a_schema_made_by_hand_must_say_what_each_output_advances() -> None:
         (["x"], ["x"], None, [], "column names must be distinct; got x twice"),
         (["x", "y", "z"], [], ["x", "next_x"], [], "outputs must be distinct; got x, x"),
         ([], ["u"], ["y"], [], "`states` must name at least one column"),
-        (["x"], [], None, ["theta"], "`angles` must name columns of the data; got theta"),
+        (["x"], [], None, ["theta"], r"`angles` must name columns of the data \(x\); got theta"),
     ],
 )
 def test_a_schema_that_contradicts_itself_is_refused(states, controls, outputs, angles, message) -> None:

@@ -178,7 +178,7 @@ def test_errors_survive_the_folding_of_their_factor():
 def test_messages_of_fit():
     inputs = np.repeat(np.random.default_rng(0).normal(size=(37, 2)), 2, axis=0)
     message = (
-        r"`count` must be at most the number of distinct inputs; got 50 memories for 37 distinct inputs\. "
+        r"memories must be at most the number of distinct inputs; got 50 memories for 37 distinct inputs\. "
         r"Ask for fewer memories or give more data\."
     )
     for some in (inputs, inputs[::2]):

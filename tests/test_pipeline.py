@@ -9,7 +9,7 @@ import pytest
 import tether
 from tether.certificate import approximation_cost
 from tether.constrained import ConstrainedModel, UnconstrainedModel
-from tether.data import Probes, Schema, Transitions
+from tether.data import Probes, Schema, Transitions, make_schema
 from tether.errors import StorageError
 from tether.pipeline import (
     CONSTRAINED,
@@ -22,8 +22,9 @@ from tether.pipeline import (
     prepare,
     train_method,
 )
-from tether.studies import parked_car
+from tether.pipeline.config import check_angles
 from tether.training import TrainingConfig
+from tether_studies import parked_car
 
 SMALL = FitConfig(
     memories=100,
@@ -272,3 +273,44 @@ def test_a_checkpoint_of_other_noise_is_not_taken_up(problem, tmp_path):
     train_method(problem, VANILLA, replace(brief, noise={name: 1.0}), checkpoint=file)
     with pytest.raises(StorageError, match="must be a checkpoint of this run; it belongs to other data"):
         train_method(problem, VANILLA, replace(brief, noise={name: 2.0}), checkpoint=file)
+
+
+@pytest.mark.parametrize(
+    ("turn", "start", "remedy"),
+    [
+        (2 * np.pi, -np.pi, r"Declare it with `angles=\['heading'\]` \(command line: `--angle heading`\)"),
+        (2 * np.pi, 0.0, "Declare it with"),
+        (360.0, -180.0, "Convert it, and M, to radians"),
+        (360.0, 0.0, "Convert it, and M, to radians"),
+    ],
+)
+def test_an_angle_that_was_not_declared_is_refused(turn, start, remedy):
+    path = turn * (0.013 + np.arange(61) / 20)
+    wrapped = ((path - start) % turn + start)[:, None]
+    now, after, none = wrapped[:-1], wrapped[1:], np.empty((60, 0))
+
+    def data(states, outcomes, **settings):
+        schema = make_schema(["heading"], [], **settings)
+        return Transitions.from_arrays(states, none, outcomes, episodes=np.arange(60) // 10, schema=schema)
+
+    with pytest.raises(ValueError, match=rf"got 'heading' undeclared, .* next 3 times\. {remedy}"):
+        tether.fit(data(now, after), trusted=lambda x, u: x)
+    check_angles(data(now, after), ("heading",))
+    check_angles(data(now, after, angles=["heading"]), ())
+    check_angles(data(path[:-1, None], path[1:, None]), ())  # beyond one turn: nothing wraps
+    check_angles(data(0.9 * now, 0.9 * after + 0.3 * turn), ())
+    noise = start + turn * np.random.default_rng(0).random((2000, 1))
+    rows = np.arange(1999)
+    irregular = Transitions.from_arrays(
+        noise[:-1], np.empty((1999, 0)), noise[1:], episodes=rows, schema=make_schema(["heading"], [])
+    )
+    check_angles(irregular, ())
+    with pytest.raises(
+        ValueError, match=r"`not_angles` must name columns of the data \(heading\); got yaw\."
+    ):
+        check_angles(data(now, after), ("heading", "yaw"))
+
+
+def test_not_angles_are_names():
+    with pytest.raises(TypeError, match="`not_angles` must be a tuple of names; got the text 'heading'"):
+        FitConfig(not_angles="heading")  # type: ignore[arg-type]

@@ -7,7 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from tether.data import make_schema
 from tether.programs import EnclosureError, enclose, enclose_range, trace
+from tether.ranges import target_program
+from tether.trusted import TrustedModel
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0], [2.0, 0.25, -1.0]])
 
@@ -290,6 +293,33 @@ def test_branches_are_followed_both_ways_and_joined_by_their_condition():
         enclose(branching, [[0.9, 0.2, 1.0]], [[1.1, 0.3, 1.0]], states=2)
     with pytest.raises(EnclosureError, match="`function` must not raise; it does on a branch"):
         enclose(branching, [[-1.0, 0.2, 1.0]], [[-0.5, 0.3, 1.0]], states=2)
+
+
+def written_first(x, u):
+    """The comparison stands on another line than the `if` that asks for it."""
+    out = []
+    for row in x:
+        fast = row[0] > 1
+        if fast:
+            out.append([row[0] ** 2])
+        else:
+            out.append([row[0] + 3])
+    return np.stack([np.stack(row) for row in out])
+
+
+def test_an_undecided_branch_is_refused_with_the_line_of_the_if():
+    """Also where a caller inside the library has wrapped M, and M has returned when branches are joined."""
+    line = written_first.__code__.co_firstlineno + 5
+    message = rf"undecided at row 0 \(test_programs.py:{line}\)"
+    with pytest.raises(EnclosureError, match=message):
+        enclose(written_first, [[0.9]], [[1.1]], states=1)
+    schema = make_schema(["v"], [])
+    low, high = np.array([[0.9]]), np.array([[1.1]])
+    for target in ("increment", "next_state"):
+        program = target_program(TrustedModel(written_first), schema, target, low, high)
+        with pytest.raises(EnclosureError, match=message):
+            enclose(program, low, high, states=1)
+        assert not any("ranges.py" in line or "tracing.py" in line for line in program.lines)
 
 
 def test_a_branch_that_is_not_taken_may_be_undefined():

@@ -118,17 +118,14 @@ def test_one_report_of_several_folders(small_demo, small_study, tmp_path):
     _, _, report = small_demo
     together = build_report([report.parent, small_study.parent], tmp_path / "new" / "all.html")
     text = together.read_text()
-    assert "3 studies and runs" in text and "Studies and runs in this report" in text
+    assert "3 results" in text and "In this report" in text
     assert "the second study" in text and "tether demo --out run" in text and "uPlot" in text
     assert text.count("<article") == 4 and together.stat().st_size < 5_000_000
 
 
 def test_a_study_says_what_held_and_what_failed(small_study, tmp_path):
     text = build_report([small_study], tmp_path / "report.html").read_text()
-    assert (
-        "0 of 1 claims of ours hold, and 1 of 1 of the paper&#x27;s; 24 runs at scale smoke, 1 failed."
-        in text
-    )
+    assert "0 of 1 claims of ours hold, and 1 of 1 of the paper; 24 runs at scale smoke, 1 failed." in text
     assert "✗ does not hold" in text and "x: broke" in text and "&lt;b&gt; conforms" in text
     assert "A car" in text and "On the road" in text
     assert "of Tethered (60), seed 0, in plain words" in text and "PROVED: for any weights" in text
@@ -153,14 +150,14 @@ def test_an_older_folder_does_without(small_study, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "must hold a finished run or study; it has no results.json"),
+        (None, "must hold a finished run; it has no results.json"),
         ("{", "results.json` must be results of Tether; it cannot be read"),
         ("[]", r"must be results of Tether; `it` must be a table; got \[\]"),
-        ('{"study": "x"}', "must be results of Tether; `runs` is missing"),
-        ('{"study": "x", "runs": [3], "units": {}}', r"`runs\[0\]` must be a table; got 3"),
-        ('{"study": "x", "runs": [{}], "units": {}}', r"`runs\[0\].method` is missing"),
-        ('{"study": "x", "runs": [], "units": {}}', "must hold at least one run; got none"),
-        ('{"study": NaN}', "NaN is no number of JSON"),
+        ('{"name": "x"}', "must be results of Tether; `runs` is missing"),
+        ('{"name": "x", "runs": [3], "units": {}}', r"`runs\[0\]` must be a table; got 3"),
+        ('{"name": "x", "runs": [{}], "units": {}}', r"`runs\[0\].method` is missing"),
+        ('{"name": "x", "runs": [], "units": {}}', "must hold at least one run; got none"),
+        ('{"name": NaN}', "NaN is no number of JSON"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )
@@ -175,9 +172,9 @@ def test_damaged_folders_are_refused_in_one_line(tmp_path, content, message):
 
 
 def test_no_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="must be a folder of a finished run or study; there is none"):
+    with pytest.raises(ValueError, match="must be a folder of a finished run; there is none"):
         build_report([tmp_path / "nothing"], tmp_path / "report.html")
-    with pytest.raises(ValueError, match="must name at least one finished run or study; got none"):
+    with pytest.raises(ValueError, match="must name at least one finished run; got none"):
         build_report([], tmp_path / "report.html")
 
 
@@ -254,7 +251,7 @@ def test_only_scripts_of_our_own_may_run(folder, tmp_path):
 
 def test_text_of_a_folder_cannot_leave_its_element(folder, tmp_path):
     hostile = "</script><script>document.title=1</script><!--"
-    change(folder, lambda r: r.update(title=hostile, command=hostile, study=hostile))
+    change(folder, lambda r: r.update(title=hostile, command=hostile, name=hostile))
     explorer = json.loads((folder / "explorer.json").read_text())
     explorer["inputs"][0] = hostile
     (folder / "explorer.json").write_text(json.dumps(explorer))

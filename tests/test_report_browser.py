@@ -1,7 +1,6 @@
 """The report in a real Chromium: it opens from disk, and its parts answer."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -9,29 +8,7 @@ import pytest
 
 from tether.report.building import build_report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-
-def chromium() -> str | None:
-    """Where a Chromium is: named by CHROMIUM, on the path, or playwright's own."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found:
-        return found
-    with playwright.sync_playwright() as drive:
-        own = drive.chromium.executable_path
-    return own if Path(own).exists() else None
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = chromium()
-    if path is None:
-        pytest.skip("there is no Chromium here: `make browser` tries to get one")
-    with playwright.sync_playwright() as drive:
-        started = drive.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=180_000)
-        yield started
-        started.close()
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.data import Array, Box, Schema
+from tether.data import Array, Box, Schema, check_known
 from tether.kernels import compiled, compiled_reordered, in_threads
 from tether.memories import Memories
 from tether.nearest import NearestIndex, exact_squared_distance
@@ -150,15 +150,14 @@ def build_cells(
     index = NearestIndex(memories.nodes)
     distances = [np.sqrt(index.query(inputs / scale).squared_distance) for inputs in held_out]
     # By default some slack, because the held-out sets are a few episodes themselves: without it the next
-    # few are covered to 97 % at times, with it to 99.5 % in all of five draws of the demo. A radius of zero
+    # few are covered to 97 % at times, with it to 99.5 % in all of five draws. A radius of zero
     # (every held-out input sits on a memory) would leave regions without an interior.
     radius = reach * max(float(np.quantile(d, quantile)) for d in distances)
     radius = max(radius, 1e-9 * (1.0 + float(np.abs(memories.nodes).max())))
     lower = (memories.nodes.min(axis=0) - radius) * scale
     upper = (memories.nodes.max(axis=0) + radius) * scale
+    check_known("domain", domain or {}, "inputs", schema.inputs)
     for name, limits in (domain or {}).items():
-        if name not in schema.inputs:
-            raise ValueError(f"`domain` must name inputs ({', '.join(schema.inputs)}); got {name}.")
         column = schema.inputs.index(name)
         low, high = limits if isinstance(limits, tuple) else (limits, limits)
         centers = memories.nodes[:, column] * scale[column]
@@ -174,8 +173,8 @@ def build_cells(
 def pin_memories(memories: Memories, probes: Array, pinned: Array) -> Memories:
     """Memories whose cells hold probes, moved to where all probes agree.
 
-    Around such a memory a first-order model of M is exact along what the probes share: a parked car
-    does not move, whichever way it faces.
+    Around such a memory a first-order model of M is exact along what the probes share, however
+    the other inputs vary.
 
     Args:
         memories: nodes in scaled coordinates.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether.limits import LARGEST_TABLE, MOST_COLUMNS, check_seed, check_whole
+from tether.documents import shorten
+from tether.limits import LARGEST_TABLE, MOST_COLUMNS, MOST_ROWS, check_seed, check_whole
 
 Array = NDArray[np.float64]
 Target = Literal["next_state", "increment"]
@@ -72,18 +73,27 @@ def check_matrix(name: str, values: ArrayLike, names: Sequence[str] | None = Non
         )
     if names is not None and matrix.shape[1] != len(names):
         raise ValueError(
-            f"`{name}` must have {len(names)} columns ({', '.join(names)}); got {matrix.shape[1]}. "
-            "Give one column per name."
+            f"`{name}` must have {len(names)} columns ({shorten(', '.join(names))}); got "
+            f"{matrix.shape[1]}. Give one column per name."
         )
     bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(k) for k in np.argwhere(bad)[0])
         label = names[column] if names is not None else str(column)
         raise ValueError(
-            f"`{name}` must be finite; got {matrix[row, column]} at row {row}, column '{label}' "
+            f"`{name}` must be finite; got {matrix[row, column]} at row {row}, column '{shorten(label)}' "
             f"({int(bad.sum())} such values). Drop or repair those rows."
         )
     return np.ascontiguousarray(matrix)
+
+
+def check_known(option: str, given: Iterable[str], kind: str, known: Sequence[str]) -> None:
+    """Raises where a name is none of those known, which are of some `kind`."""
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(
+            f"`{option}` must name {kind} ({shorten(', '.join(known))}); got {shorten(', '.join(unknown))}."
+        )
 
 
 @dataclass(frozen=True)
@@ -117,11 +127,13 @@ class Schema:
             raise ValueError(f"`states` and `controls` must be at most {MOST_COLUMNS:,} columns; got more.")
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         if repeated:
-            raise ValueError(f"column names must be distinct; got {', '.join(repeated)} twice. Rename one.")
+            raise ValueError(
+                f"column names must be distinct; got {shorten(', '.join(repeated))} twice. Rename one."
+            )
         if not self.states or not self.outputs:
             raise ValueError("`states` must name at least one column, and so must the outputs; got none.")
         if len(set(self.outputs)) != len(self.outputs):
-            raise ValueError(f"outputs must be distinct; got {', '.join(self.outputs)}. Rename one.")
+            raise ValueError(f"outputs must be distinct; got {shorten(', '.join(self.outputs))}. Rename one.")
         if len(self.advances) != len(self.outputs) or not set(self.advances) <= set(
             range(-1, len(self.states))
         ):
@@ -129,9 +141,12 @@ class Schema:
                 f"`advances` must give a state's index, or -1, for each of {len(self.outputs)} outputs; "
                 f"got {self.advances}. Use `make_schema`."
             )
-        unknown = sorted(set(self.angles) - set(names) - set(self.outputs))
-        if unknown:
-            raise ValueError(f"`angles` must name columns of the data; got {', '.join(unknown)}.")
+        check_known("angles", self.angles, "columns of the data", self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of inputs and outputs, each once."""
+        return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -232,9 +247,7 @@ def make_schema(
         advances = tuple(states.index(name) if name in states else -1 for name in bare)
     named = tuple(states[a] if a >= 0 else label for a, label in zip(advances, labels, strict=True))
     schema = Schema(states, tuple(controls), named, dict(units or {}), tuple(angles), advances)
-    unknown = sorted(set(schema.units) - {*schema.inputs, *named})
-    if unknown:
-        raise ValueError(f"`units` must name columns of the data; got {', '.join(unknown)}.")
+    check_known("units", schema.units, "columns of the data", schema.columns)
     return schema
 
 
@@ -380,6 +393,11 @@ class Jitter:
     spread: float = 0.1
     count: int | None = None
 
+    def __post_init__(self) -> None:
+        _check_spread(self.spread)
+        if self.count is not None:
+            check_whole("count", self.count, least=1, most=MOST_ROWS)
+
 
 @dataclass(frozen=True, eq=False)
 class Probes:
@@ -450,8 +468,7 @@ class Probes:
         cls, transitions: Transitions, *, spread: float = 0.1, count: int | None = None, seed: int = 0
     ) -> Probes:
         """Probes around the data: rows of `transitions` moved by `spread` standard deviations."""
-        if not np.isfinite(spread) or spread < 0:
-            raise ValueError(f"`spread` must be a finite number >= 0; got {spread}.")
+        _check_spread(spread)
         if count is not None:
             check_probes(count, transitions.schema)
         check_seed("seed", seed)
@@ -502,6 +519,11 @@ def fit_scaling(values: Array) -> Scaling:
     return Scaling(center, np.where(constant, 1.0, scale))
 
 
+def _check_spread(spread: float) -> None:
+    if not np.isfinite(spread) or spread < 0:
+        raise ValueError(f"`spread` must be a finite number >= 0; got {spread}.")
+
+
 def check_probes(count: int, schema: Schema) -> None:
     """Raises unless so many rows fit into memory."""
     check_whole("count", count, least=1, most=LARGEST_TABLE // (8 * len(schema.inputs)))
@@ -533,9 +555,7 @@ def number_episodes(ids: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _box_limits(box: Box, schema: Schema, low: Array, high: Array) -> tuple[Array, Array]:
-    unknown = sorted(set(box) - set(schema.inputs))
-    if unknown:
-        raise ValueError(f"`box` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}.")
+    check_known("box", box, "inputs", schema.inputs)
     low, high = low.copy(), high.copy()
     for name, limits in box.items():
         column = schema.inputs.index(name)

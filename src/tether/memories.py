@@ -331,6 +331,6 @@ def _too_few_distinct(inputs: np.ndarray, count: int) -> ValueError:
             "than that. Scale the inputs."
         )
     return ValueError(
-        f"`count` must be at most the number of distinct inputs; got {count} memories for {distinct} "
+        f"memories must be at most the number of distinct inputs; got {count} memories for {distinct} "
         "distinct inputs. Ask for fewer memories or give more data."
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -145,9 +145,21 @@ class RunFolder:
         write_text(self.path / "metrics.jsonl", "\n".join(lines) + "\n")
 
     def finish(
-        self, comparison: Comparison, *, study: str, scale: str | None, sections: Sequence[Section]
+        self,
+        comparison: Comparison,
+        *,
+        name: str,
+        sections: Sequence[Section] = (),
+        headings: Mapping[str, str] | None = None,
     ) -> Path:
-        """Writes everything that a finished run holds; the path of the report."""
+        """Writes everything that a finished run holds; the path of the report.
+
+        Args:
+            comparison: what was trained and measured.
+            name: what the results are called.
+            sections: what the caller adds to the report.
+            headings: of the columns that the caller added to `comparison.results`, by key.
+        """
         schema = comparison.problem.split.train.schema
         versions = package_versions()
         save(comparison.model(), self.path / "model.safetensors")
@@ -158,12 +170,11 @@ class RunFolder:
             write_text(self.path / f"{picture.name}.svg", picture.svg)
         units = {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
         results = {
-            "study": study,
-            "scale": scale,
+            "name": name,
             "command": self.command,
             "versions": versions,
             "units": units,
-            "headings": study_columns(comparison.results),
+            "headings": dict(headings or {}),
             "sections": [section_as_dict(section) for section in sections],
             "runs": list(comparison.results),
         }
@@ -174,12 +185,12 @@ class RunFolder:
         (self.path / "command.txt").unlink()
         return self.path / "report.html"
 
-    def finish_monotone(self, fitted: MonotoneFit, schema: Schema, study: str) -> None:
+    def finish_monotone(self, fitted: MonotoneFit, schema: Schema, name: str) -> None:
         """Writes what a finished run of a monotone model holds."""
         save(fitted.model, self.path / "model.safetensors")
         write_json(self.path / "certificate.json", fitted.certificate.as_dict())
         units = {name: schema.unit(name) for name in (*schema.inputs, *schema.outputs)}
-        results = {"study": study, "scale": None, "command": self.command, "versions": package_versions()}
+        results = {"name": name, "command": self.command, "versions": package_versions()}
         runs = {"units": units, "headings": {}, "sections": [], "runs": list(fitted.results)}
         write_report([chapter_of(results | runs, self.path)], self.path / "report.html")
         # Last, as its presence says that the run is finished.
@@ -294,7 +305,7 @@ def fit_monotone(
     probes: Probes | Jitter,
     config: FitConfig,
     folder: RunFolder,
-    study: str,
+    name: str,
     reporter: Reporter = silent,
 ) -> MonotoneFit:
     """What ``tether fit --decreasing`` does; writes the files of a finished run, but no explorer of cells.
@@ -305,7 +316,7 @@ def fit_monotone(
         probes: Ω.
         config: settings, with `decreasing`.
         folder: where everything goes.
-        study: what the results are called.
+        name: what the results are called.
         reporter: opens progress displays.
     """
     with folder.cleared_on_failure():
@@ -344,7 +355,7 @@ def fit_monotone(
         "certificate": certificate.as_dict(),
     }
     fitted = MonotoneFit(run.model, (*results, measure(problem, run) | values), certificate)
-    folder.finish_monotone(fitted, transitions.schema, study)
+    folder.finish_monotone(fitted, transitions.schema, name)
     return fitted
 
 
@@ -384,12 +395,6 @@ def certificate_page(certificate: Certificate, *, command: str) -> str:
 def verdict(comparison: Comparison) -> str:
     """The one sentence that a reader takes away."""
     return run_lead(comparison.results, comparison.certificate)
-
-
-def study_columns(results: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Headings of the columns that a study added to its results, by key."""
-    headings = {"drift_at_rest": "drift [m]", "drift_at_rest_max": "worst drift [m]"}
-    return {key: heading for key, heading in headings.items() if any(key in r for r in results)}
 
 
 def package_versions() -> dict[str, str]:

@@ -24,7 +24,7 @@ from tether.atomic import content_digest, read_tensors, write_tensors
 from tether.bounds import Limits
 from tether.constrained import LearnedModel, Operator, constrain_in_training
 from tether.data import Array
-from tether.documents import at_least_zero, checked, items, maybe, number, record, whole
+from tether.documents import at_least_zero, checked, items, maybe, number, record, shorten, shown, whole
 from tether.errors import StorageError
 from tether.limits import MOST_STEPS, check_number, check_seed, check_whole
 from tether.losses import Multipliers, squared_error, violation
@@ -111,7 +111,7 @@ def check_device(option: str, name: str) -> None:
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(
-            f"`{option}` must be one that torch can use; got {name!r} ({reason[0].rstrip('.')}). Use 'cpu'."
+            f"`{option}` must be one that torch can use; got {shown(name)} ({shorten(reason[0])}). Use 'cpu'."
         ) from None
 
 

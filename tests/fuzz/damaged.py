@@ -98,8 +98,8 @@ def attempt(number: int, seed: int, originals: Path, folder: Path) -> Outcome:
 
 def _call(arguments: list[str], folder: Path) -> int:
     """Readers that no quick command reaches, with the same words for what goes wrong."""
-    from tether.studies.storing import read_data
-    from tether.studies.tasks import Plan, open_folder
+    from tether_studies.storing import read_data
+    from tether_studies.tasks import Plan, open_folder
 
     try:
         if arguments[1] == "data":

@@ -18,10 +18,10 @@ from conftest import TRUSTED_SOURCE, cart_rows, write_csv
 from tether.cli.running import run
 from tether.constrained import DirectModel, UnconstrainedModel
 from tether.data import Jitter
-from tether.studies.storing import write_data
-from tether.studies.study import StudyData
-from tether.studies.tasks import Plan, open_folder
 from tether.training import TrainingConfig
+from tether_studies.storing import write_data
+from tether_studies.study import StudyData
+from tether_studies.tasks import Plan, open_folder
 
 COLUMNS = ["--states", "x,v", "--controls", "u", "--episode", "episode", "--unit", "x=m,v=m/s"]
 TINY = ["--memories", "5", "--steps", "20", "--hidden", "4"]

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def test_damaged_files_are_refused_in_one_line():
-    outcomes = damaged.explore(200, seed=21)
+    outcomes = damaged.explore(200, seed=20)
     assert len(outcomes) == 200
     wrong = [o for o in outcomes if o.wrong]
     assert not wrong, "\n".join(f"{o.number}: {o.subject}: {o.wrong}: {o.message}" for o in wrong)

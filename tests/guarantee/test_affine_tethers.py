@@ -28,9 +28,9 @@ from tether.ranges import SamplingConfig
 from tether.remainders import expand
 from tether.rollout import rollout
 from tether.storage import load, save
-from tether.studies import parked_car
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
+from tether_studies import parked_car
 
 
 def random_system(seed):

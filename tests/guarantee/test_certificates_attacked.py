@@ -11,8 +11,8 @@ from tether.certificate import certify
 from tether.errors import CertificateError
 from tether.pipeline import FitConfig, build_tether, fit, prepare
 from tether.ranges import SamplingConfig
-from tether.studies import parked_car
 from tether.training import TrainingConfig
+from tether_studies import parked_car
 
 
 @pytest.fixture(scope="module", params=["increment", "next_state"])

@@ -15,8 +15,8 @@ from tether.data import Scaling, make_schema
 from tether.pipeline import FitConfig, build_tether, prepare
 from tether.report.tables import delta_grid
 from tether.single import single_delta, single_precision
-from tether.studies import parked_car
 from tether.trusted import TrustedModel
+from tether_studies import parked_car
 
 
 @pytest.fixture(autouse=True, scope="module")

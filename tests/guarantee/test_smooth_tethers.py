@@ -12,8 +12,8 @@ from tether.attack import attack
 from tether.blending import neighbourhood
 from tether.certificate import certify
 from tether.pipeline import TETHERED, FitConfig, build_tether, prepare, train_method
-from tether.studies import parked_car
 from tether.training import TrainingConfig
+from tether_studies import parked_car
 
 
 @pytest.fixture(scope="module")

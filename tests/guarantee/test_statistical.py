@@ -19,8 +19,8 @@ from tether.errors import CertificateError
 from tether.pipeline import FitConfig, build_tether, prepare, train_method
 from tether.pipeline.methods import CONSTRAINED, TETHERED
 from tether.ranges import SamplingConfig
-from tether.studies import parked_car
 from tether.training import TrainingConfig
+from tether_studies import parked_car
 
 
 @pytest.fixture(scope="module", params=["interval", "affine", "smooth"])

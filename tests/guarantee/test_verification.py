@@ -21,13 +21,13 @@ from tether.attack import attack
 from tether.errors import CertificateError, StorageError
 from tether.pipeline import CONSTRAINED, TETHERED, FitConfig, build_tether, prepare, train_method
 from tether.storage import load, save
-from tether.studies import parked_car
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
 from tether.verification.draws import Draws, refuted
 from tether.verification.graph import UnboundedError
 from tether.verification.interpreter import enclose
 from tether.verification.tracing import trace
+from tether_studies import parked_car
 
 
 def rewrite(path, change):
@@ -595,7 +595,7 @@ def test_bad_input(finished, tmp_path, run):
 
 
 def test_a_sampled_model_is_not_verified(cars, run, tmp_path):
-    spec = "tether.studies.parked_car:unicycle"
+    spec = "tether_studies.parked_car:unicycle"
     code, out, err = run("verify", cars("interval", "sampled"), "--trusted", spec)
     assert (code, err) == (1, "")
     assert "not verified: evidence `sampled` is an estimate." in out
@@ -604,5 +604,5 @@ def test_a_sampled_model_is_not_verified(cars, run, tmp_path):
 def test_a_tampered_model_on_the_command_line(car, run):
     path = car("affine", "proved")
     rewrite(path, scaled("slopes", 0.5, cell=7))
-    outcome = run("verify", path, "--trusted", "tether.studies.parked_car:unicycle")
+    outcome = run("verify", path, "--trusted", "tether_studies.parked_car:unicycle")
     assert_one_line(outcome, 1, "not verified: cell 7: output 'x': the slope of shell", "needed")

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from cloudpickle import register_pickle_by_value
 
+from tether.documents import shorten
 from tether.trusted import TrustedModel, as_trusted
 
 
@@ -17,12 +18,13 @@ def load_trusted(spec: str) -> TrustedModel:
     """The function, or the :class:`TrustedModel`, that `spec` names."""
     source, colon, name = spec.rpartition(":")
     if not colon or not source or not name:
-        raise ValueError(f"`trusted` must be module:function or file.py:function; got '{spec}'.")
+        raise ValueError(f"`trusted` must be module:function or file.py:function; got '{shorten(spec)}'.")
     module = _load_file(Path(source)) if source.endswith(".py") else _load_module(source)
     if not hasattr(module, name):
         public = ", ".join(n for n in vars(module) if not n.startswith("_") and callable(vars(module)[n]))
         raise ValueError(
-            f"`trusted` must name a function of {source}; got '{name}'. It has: {public or 'none'}."
+            f"`trusted` must name a function of {source}; got '{shorten(name)}'. "
+            f"It has: {shorten(public) or 'none'}."
         )
     try:
         return as_trusted(getattr(module, name))
@@ -38,7 +40,8 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         raise ValueError(
-            f"`trusted` must name an importable module; {name}: {type(error).__name__}: {error}."
+            f"`trusted` must name an importable module; {shorten(name)}: {type(error).__name__}: "
+            f"{shorten(error)}."
         ) from error
 
 
@@ -56,7 +59,7 @@ def _load_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise ValueError(
-            f"`trusted` must be a file that runs; {path}: {type(error).__name__}: {error}."
+            f"`trusted` must be a file that runs; {path}: {type(error).__name__}: {shorten(error)}."
         ) from error
     finally:
         sys.path.remove(str(path.parent.resolve()))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tether.arrays import read_arrays
 from tether.data import Array, Probes, Schema, Transitions, check_matrix, make_schema, number_episodes
+from tether.documents import shorten, shown
 from tether.limits import LARGEST_TABLE, MOST_COLUMNS
 
 Table = Mapping[str, NDArray[Any]]
@@ -79,7 +80,7 @@ def _transitions(
         _column(table, name)
     repeated = sorted(name for name, count in Counter(next_states or ()).items() if count > 1)
     if repeated:
-        raise ValueError(f"`next_states` must name each column once; got '{repeated[0]}' twice.")
+        raise ValueError(f"`next_states` must name each column once; got '{shorten(repeated[0])}' twice.")
     schema = make_schema(states, controls, next_states, units=units, angles=angles)
     now = _matrix(table, states), _matrix(table, controls)
     ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))
@@ -164,7 +165,9 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise ValueError(f"`{path}` must have at most {MOST_COLUMNS:,} columns; got {len(names):,}.")
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        raise ValueError(f"`{path}` must name each column once; got '{repeated[0]}' twice. Rename one.")
+        raise ValueError(
+            f"`{path}` must name each column once; got '{shorten(repeated[0])}' twice. Rename one."
+        )
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -187,7 +190,9 @@ def _read_npz(path: Path) -> Table:
         elif array.ndim == 1:
             table[name] = array
         else:
-            raise ValueError(f"`{path}` must hold vectors or matrices; got '{name}' of shape {array.shape}.")
+            raise ValueError(
+                f"`{path}` must hold vectors or matrices; got '{shorten(name)}' of shape {array.shape}."
+            )
     return table
 
 
@@ -213,13 +218,14 @@ def _read_parquet(path: Path) -> Table:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")[:200]
+    return shorten(lines[0])
 
 
 def _column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
     if name not in table:
         raise ValueError(
-            f"`{label}` must have a column '{name}'; got {', '.join(table) or 'none'}. Check the spelling."
+            f"`{label}` must have a column '{shorten(name)}'; got {shorten(', '.join(table)) or 'none'}. "
+            "Check the spelling."
         )
     return table[name]
 
@@ -265,7 +271,7 @@ def _numbers(column: NDArray[Any], name: str, label: str) -> Array:
     except (TypeError, ValueError, OverflowError):
         row = next(k for k, value in enumerate(column) if not _is_number(value))
         raise ValueError(
-            f"`{label}` must hold numbers; got {column[row]!r:.60} at row {row}, column '{name}'. "
+            f"`{label}` must hold numbers; got {shown(column[row])} at row {row}, column '{shorten(name)}'. "
             "Repair or drop it."
         ) from None
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tether.adapters.callables import load_trusted
-from tether.atomic import write_json, write_text
-from tether.attack import attack
-from tether.certificate import Certificate, certify
-from tether.cli.results import show_monotone
+from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
     TrustedSpec,
@@ -23,12 +19,12 @@ from tether.cli.terminal import (
     say,
     writing,
 )
-from tether.constrained import LearnedModel
-from tether.monotone import MonotoneModel
 from tether.progress import console_reporter
-from tether.report.tables import certificate_lines, delta_grid, ratio, rich_table
-from tether.runs import certificate_page
-from tether.verification import verify
+
+if TYPE_CHECKING:
+    from tether.certificate import Certificate
+    from tether.constrained import LearnedModel
+    from tether.monotone import MonotoneModel
 
 
 def certify_command(
@@ -45,6 +41,13 @@ def certify_command(
     for path in () if out is None else (out, out.with_suffix(".html")):
         if path.exists():
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
+    with starting():
+        from tether.adapters.callables import load_trusted
+        from tether.atomic import write_json, write_text
+        from tether.certificate import certify
+        from tether.monotone import MonotoneModel
+        from tether.report.tables import certificate_lines, delta_grid, rich_table
+        from tether.runs import certificate_page
     learned = constrained_model(model, "tether to certify")
     if isinstance(learned, MonotoneModel):
         _certify_monotone(learned, trusted, out)
@@ -65,6 +68,11 @@ def certify_command(
 
 def _certify_monotone(learned: MonotoneModel, trusted: str, out: Path | None) -> None:
     """No page beside it: the certificate has no domain or cells to show."""
+    from tether.adapters.callables import load_trusted
+    from tether.atomic import write_json
+    from tether.certificate import certify
+    from tether.cli.results import show_monotone
+
     certificate = certify(learned, load_trusted(trusted))
     show_monotone(certificate, learned.schema)
     if out is not None:
@@ -82,6 +90,9 @@ def verify_command(
     ] = None,
 ) -> None:
     """Establish a model's claim again from its file and the trusted model alone."""
+    with starting():
+        from tether.adapters.callables import load_trusted
+        from tether.verification import verify
     path = model_file(model)
     with console_reporter(console)("Verify") as progress:
         result = verify(path, load_trusted(trusted), certificate, progress)
@@ -107,17 +118,23 @@ def attack_command(
     ] = None,
 ) -> None:
     """Search for a counter-example to a model's certificate."""
+    with starting():
+        from tether.adapters.callables import load_trusted
+        from tether.attack import attack
+        from tether.monotone import MonotoneModel
+        from tether.report.tables import ratio
     learned = constrained_model(model, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
         found = attack(
             learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
         )
     unit = learned.schema.unit(found.output)
+    distance, claimed = (f"{value:.6g} {unit}".rstrip() for value in (found.distance, found.delta))
     evidence = "proved" if isinstance(learned, MonotoneModel) else learned.bounds.evidence
     say(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
-        f"reach is {found.distance:.6g} {unit} in '{found.output}', {ratio(found.max_ratio)} of the "
-        f"{found.delta:.6g} {unit} claimed there (evidence level {evidence}).",
+        f"reach is {distance} in '{found.output}', {ratio(found.max_ratio)} of the {claimed} claimed there "
+        f"(evidence level {evidence}).",
     )
     if found.broken and evidence == "statistical":
         say("The claim is about a share of random inputs, so that this one does not refute it.")

@@ -8,13 +8,13 @@ import typer
 
 from tether import __version__
 from tether.cli.claims import attack_command, certify_command, verify_command
-from tether.cli.collecting import collecting
 from tether.cli.learning import fit, info, predict
+from tether.cli.registered import Commands
 from tether.cli.reporting import report
-from tether.cli.studying import demo, reproduce, study
 from tether.cli.terminal import say
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -22,14 +22,13 @@ app = typer.Typer(
     help="Learn dynamics models that stay within a bounded distance of a model you trust.",
 )
 
-for verb in (demo, study, reproduce, fit, predict):
-    app.command()(verb)
+app.command()(fit)
+app.command()(predict)
 app.command("certify")(certify_command)
 app.command("verify")(verify_command)
 app.command("attack")(attack_command)
 app.command()(info)
 app.command()(report)
-app.add_typer(collecting, name="collect")
 
 
 @app.callback(invoke_without_command=True)

@@ -6,17 +6,12 @@ import csv
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from tether.adapters.callables import load_trusted
-from tether.adapters.files import naming, read_probes, read_transitions
-from tether.atomic import write_text
-from tether.certificate import output_deltas
 from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
-from tether.cli.results import show_comparison, show_monotone
+from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
     TrustedSpec,
@@ -27,23 +22,25 @@ from tether.cli.terminal import (
     with_unit,
     writing,
 )
-from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
-from tether.data import Jitter, Probes, Transitions
-from tether.monotone import MonotoneModel
-from tether.pipeline import FitConfig, resolve_target
 from tether.printing import plain
 from tether.progress import console_reporter
-from tether.ranges import SamplingConfig
-from tether.report.tables import delta_grid, rich_table
-from tether.runs import RunFolder, compare, fit_methods, fit_monotone
-from tether.storage import load, peek
-from tether.training import TrainingConfig
-from tether.trusted import TrustedModel
+
+if TYPE_CHECKING:
+    from tether.constrained import LearnedModel, Prediction
+    from tether.data import Jitter, Probes, Transitions
+    from tether.pipeline import FitConfig
+    from tether.runs import RunFolder
+    from tether.trusted import TrustedModel
 
 
 def fit(
     data: Annotated[Path, typer.Option(help="Transitions: .csv, .npz or .parquet.")],
-    states: Annotated[str, typer.Option(help="State columns, comma separated.")],
+    states: Annotated[
+        str,
+        typer.Option(
+            help="State columns, comma separated; here and below 'v,\"x, y\"' where a name has commas."
+        ),
+    ],
     trusted: TrustedSpec,
     out: Annotated[Path, typer.Option(help="New folder for the run.")],
     controls: Annotated[str, typer.Option(help="Control columns, comma separated.")] = "",
@@ -52,7 +49,12 @@ def fit(
     ] = "",
     episode: Annotated[str | None, typer.Option(help="Column of the episode id.")] = None,
     angle: Annotated[str, typer.Option(help="Columns in radians that wrap, comma separated.")] = "",
-    unit: Annotated[str, typer.Option(help="Units, as column=unit, comma separated.")] = "",
+    not_angle: Annotated[
+        str, typer.Option(help="Columns that jump like an angle and are none, comma separated.")
+    ] = "",
+    unit: Annotated[
+        str, typer.Option(help="Units, as column=unit, comma separated; the last = counts.")
+    ] = "",
     independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
     probes: Annotated[
         str, typer.Option(help="A file, a box 'v=0,x=-5:5' (other columns as in the data), or 'jitter=0.1'.")
@@ -108,6 +110,13 @@ def fit(
     ] = False,
 ) -> None:
     """Learn a constrained model from logged transitions and a trusted model."""
+    with starting():
+        from tether.adapters.callables import load_trusted
+        from tether.adapters.files import naming, read_transitions
+        from tether.pipeline import FitConfig, resolve_target
+        from tether.ranges import SamplingConfig
+        from tether.runs import RunFolder
+        from tether.training import TrainingConfig
     transitions = read_transitions(
         data,
         states=names(states),
@@ -128,6 +137,7 @@ def fit(
         operator=operator,
         smooth=smooth,
         decreasing=tuple(names(decreasing)),
+        not_angles=tuple(names(not_angle)),
         sampling=SamplingConfig(epsilon=epsilon, beta=beta),
         hidden=tuple(integers("hidden", hidden)),
         domain=box("domain", domain) or None,
@@ -161,7 +171,11 @@ def _fit(
     folder: RunFolder,
     data: Path,
 ) -> None:
-    study, reporter = f"fit of {data.name}", console_reporter(console)
+    from tether.cli.results import show_comparison, show_monotone
+    from tether.pipeline import resolve_target
+    from tether.runs import compare, fit_methods, fit_monotone
+
+    name, reporter = f"fit of {data.name}", console_reporter(console)
     if config.decreasing:
         monotone = fit_monotone(
             transitions,
@@ -169,7 +183,7 @@ def _fit(
             probes=probes,
             config=config,
             folder=folder,
-            study=study,
+            name=name,
             reporter=reporter,
         )
         show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
@@ -185,7 +199,7 @@ def _fit(
         folder=folder,
         reporter=reporter,
     )
-    show_comparison(comparison, folder.finish(comparison, study=study, scale=None, sections=[]))
+    show_comparison(comparison, folder.finish(comparison, name=name))
 
 
 def predict(
@@ -206,6 +220,11 @@ def predict(
         raise ValueError(f"`{out}` must end in .csv; got '{out.suffix}'. Predictions are written as CSV.")
     if out.exists():
         raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
+    with starting():
+        from tether.adapters.callables import load_trusted
+        from tether.adapters.files import naming, read_probes
+        from tether.atomic import write_text
+        from tether.storage import load
     known = load_trusted(trusted) if trusted else None
     learned = load(model_file(model), trusted=known)
     rows = read_probes(data, learned.schema, name="data")
@@ -219,6 +238,14 @@ def predict(
 
 def info(model: ModelPath) -> None:
     """What a model file holds."""
+    with starting():
+        from rich.table import Table
+
+        from tether.certificate import output_deltas
+        from tether.constrained import ConstrainedModel, DirectModel
+        from tether.monotone import MonotoneModel
+        from tether.report.tables import delta_grid, rich_table
+        from tether.storage import peek
     learned = peek(model_file(model))
     schema, record = learned.schema, learned.record
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

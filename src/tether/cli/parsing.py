@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tether.adapters.files import read_probes
-from tether.data import Box, Jitter, Probes, Transitions
-from tether.training import check_device
+from tether.documents import shorten
+
+if TYPE_CHECKING:
+    from tether.data import Box, Jitter, Probes, Transitions
 
 
 def names(text: str) -> list[str]:
-    """Parts between commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Parts between commas; one that begins with a double quote goes on to the next, as in CSV."""
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), skipinitialspace=True))
+    except csv.Error as error:
+        raise ValueError(f"names must be comma separated; got '{shorten(text)}' ({error}).") from None
+    return [name.strip() for row in rows for name in row if name.strip()]
 
 
 def integers(option: str, text: str) -> list[int]:
@@ -19,23 +29,27 @@ def integers(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in names(text)]
     except ValueError:
-        raise ValueError(f"`--{option}` must be whole numbers, comma separated; got '{text:.60}'.") from None
+        raise ValueError(
+            f"`--{option}` must be whole numbers, comma separated; got '{shorten(text)}'."
+        ) from None
 
 
 def device_named(name: str) -> str:
     """The name, if torch can use the device."""
+    from tether.training import check_device
+
     check_device("--device", name)
     return name
 
 
 def pairs(option: str, text: str) -> dict[str, str]:
-    """name=value between commas."""
-    parts = [part.partition("=") for part in names(text)]
+    """name=value between commas; of several `=` the last counts, so that names may hold others."""
+    parts = [part.rpartition("=") for part in names(text)]
     found = {name.strip(): value.strip() for name, _, value in parts}
-    if not all(found.values()):
-        raise ValueError(f"`--{option}` must be name=value, comma separated; got '{text}'.")
+    if not all(found) or not all(found.values()):
+        raise ValueError(f"`--{option}` must be name=value, comma separated; got '{shorten(text)}'.")
     if len(found) < len(parts):
-        raise ValueError(f"`--{option}` must give each name once; got '{text}'.")
+        raise ValueError(f"`--{option}` must give each name once; got '{shorten(text)}'.")
     return found
 
 
@@ -48,7 +62,9 @@ def box(option: str, text: str) -> Box:
         except ValueError:
             numbers = []
         if len(numbers) not in (1, 2):
-            raise ValueError(f"`--{option}` must be name=low:high or name=value; got '{name}={limits}'.")
+            raise ValueError(
+                f"`--{option}` must be name=low:high or name=value; got '{shorten(f'{name}={limits}')}'."
+            )
         limited[name] = numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
     return limited
 
@@ -63,18 +79,39 @@ def budget(text: str) -> float | dict[str, float] | None:
         return {name: float(value) for name, value in pairs("delta", text).items()}
     except ValueError:
         raise ValueError(
-            f"`--delta` must be a number, or name=number, comma separated; got '{text}'."
+            f"`--delta` must be a number, or name=number, comma separated; got '{shorten(text)}'."
         ) from None
 
 
 def probes_asked(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:
     """Probes of a file, a box or jitter=SPREAD."""
+    from tether.adapters.files import read_probes
+    from tether.data import Jitter, Probes, check_probes
+
     if Path(spec).suffix.lower() in (".csv", ".npz", ".parquet"):
         return read_probes(Path(spec), transitions.schema)
     limited = box("probes", spec)
     if not limited:
-        raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{spec}'.")
-    if set(limited) == {"jitter"} and isinstance(limited["jitter"], float):
-        return Jitter(limited["jitter"], count)
-    rows = len(transitions) if count is None else count
-    return Probes.from_box(limited, count=rows, like=transitions, seed=seed)
+        raise ValueError(f"`--probes` must be a file, a box or jitter=SPREAD; got '{shorten(spec)}'.")
+    with _calling(_PROBES):
+        if count is not None:
+            check_probes(count, transitions.schema)
+        if set(limited) == {"jitter"} and isinstance(limited["jitter"], float):
+            return Jitter(limited["jitter"], count)
+        rows = len(transitions) if count is None else count
+        return Probes.from_box(limited, count=rows, like=transitions, seed=seed)
+
+
+_PROBES = {"`box`": "`--probes`", "`spread`": "`--probes` jitter", "`count`": "`--probe-count`"}
+"""What the library calls them, and what was typed."""
+
+
+@contextmanager
+def _calling(options: Mapping[str, str]) -> Iterator[None]:
+    """Complaints about an argument of the library begin with the option that it came from."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        name = next((name for name in options if message.startswith(name)), "")
+        raise type(error)(options.get(name, "") + message.removeprefix(name)) from None

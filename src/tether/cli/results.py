@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,15 @@ from tether.cli.terminal import console, say
 from tether.data import Schema
 from tether.monotone import MonotoneCertificate
 from tether.report.tables import Grid, certificate_lines, delta_grid, number, ratio, results_grid, rich_table
-from tether.runs import Comparison, study_columns, verdict
+from tether.runs import Comparison, verdict
 
 
-def show_comparison(comparison: Comparison, report: Path) -> None:
-    """Table, certificate, verdict and the path of the report."""
+def show_comparison(
+    comparison: Comparison, report: Path, *, headings: Mapping[str, str] | None = None
+) -> None:
+    """Table, certificate, verdict and the path of the report; `headings` of columns that were added."""
     say()
-    console.print(rich_table(results_grid(comparison.results, study_columns(comparison.results))))
+    console.print(rich_table(results_grid(comparison.results, headings)))
     say()
     console.print(rich_table(delta_grid(comparison.certificate.deltas, comparison.certificate.evidence)))
     for line in certificate_lines(comparison.certificate, comparison.cost):

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tether.constrained import ConstrainedModel, DirectModel, LearnedModel
-from tether.monotone import MonotoneModel
 from tether.printing import make_console, plain
-from tether.storage import peek
+
+if TYPE_CHECKING:
+    from tether.constrained import ConstrainedModel, LearnedModel
+    from tether.monotone import MonotoneModel
 
 console = make_console()
 
@@ -59,6 +60,10 @@ def model_file(path: Path) -> Path:
 
 def constrained_model(path: Path, missing: str) -> ConstrainedModel | MonotoneModel:
     """The model, which must have cells; monotone by construction or not."""
+    from tether.constrained import ConstrainedModel, DirectModel
+    from tether.monotone import MonotoneModel
+    from tether.storage import peek
+
     learned = peek(model_file(path))
     if isinstance(learned, DirectModel):
         raise ValueError(

@@ -13,7 +13,8 @@ from tether.affine import AffineModel
 from tether.constrained import (
     Operator,
 )
-from tether.data import Array, Box, Schema, Target, Transitions
+from tether.data import Array, Box, Schema, Target, Transitions, check_known
+from tether.documents import shorten
 from tether.limits import MOST_MEMORIES, check_seed, check_whole, check_widths
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import TrainingConfig
@@ -48,6 +49,7 @@ class FitConfig:
             has constants, else `sampled`.
         decreasing: inputs in which no prediction may rise, exactly; needs affine bounds and an M that is a
             :class:`tether.AffineModel` with weights of at most 0 for them. See `docs/guarantees.md`.
+        not_angles: columns that jump by a turn like an angle that wraps, and are none.
         operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
             `sigmoid` on everything measured so far. `project` is HardNet's, for comparison.
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
@@ -76,6 +78,7 @@ class FitConfig:
     target: Target | None = None
     evidence: Evidence | None = None
     decreasing: tuple[str, ...] = ()
+    not_angles: tuple[str, ...] = ()
     operator: Operator = "clip"
     smooth: bool = False
     follow: Literal["agreed", "cells"] = "agreed"
@@ -102,7 +105,9 @@ class FitConfig:
             raise ValueError(f"`reach` must be from 1 to {_LARGEST_FACTOR:g}; got {self.reach}.")
         if self.delta is not None and self.bounds != "affine":
             raise ValueError(
-                "`delta` must come with bounds 'affine'; got 'interval', whose delta is read off."
+                "`delta` must come with bounds 'affine'; got 'interval', whose delta follows from the "
+                "number of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave "
+                "`delta` out."
             )
         if self.smooth and self.bounds != "affine":
             raise ValueError(
@@ -112,26 +117,30 @@ class FitConfig:
             raise ValueError(
                 "`follow` must be 'agreed' with `smooth`; got 'cells', whose neighbours would be blended in."
             )
+        self._check_names()
         self._check_domain()
         self._check_decreasing()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
 
+    def _check_names(self) -> None:
+        for name in ("decreasing", "not_angles"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"`{name}` must be a tuple of names; got the text {getattr(self, name)!r}.")
+
     def _check_domain(self) -> None:
         for name, limits in (self.domain or {}).items():
             low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
             if not -math.inf < low <= high < math.inf:
                 raise ValueError(
-                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{name}'."
+                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{shorten(name)}'."
                 )
 
     def _check_decreasing(self) -> None:
         """Settings that mean nothing, or something else, to a tether that is monotone by construction."""
         if not self.decreasing:
             return
-        if isinstance(self.decreasing, str):
-            raise TypeError(f"`decreasing` must be a tuple of names; got the text {self.decreasing!r}.")
         if self.bounds != "affine":
             raise ValueError(
                 "`decreasing` must come with bounds 'affine'; got 'interval', whose bounds are steps."
@@ -164,11 +173,7 @@ def _options(allowed: tuple[str | None, ...]) -> str:
 def resolve_inputs(option: str, values: Mapping[str, float] | None, schema: Schema, default: float) -> Array:
     """(D,) one number for each input: those given by name, `default` for the others."""
     given = values or {}
-    unknown = sorted(set(given) - set(schema.inputs))
-    if unknown:
-        raise ValueError(
-            f"`{option}` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}."
-        )
+    check_known(option, given, "inputs", schema.inputs)
     least, most = 1 / _LARGEST_FACTOR, _LARGEST_FACTOR
     bad = [name for name, value in given.items() if not least <= value <= most]
     if bad:
@@ -180,14 +185,11 @@ def resolve_inputs(option: str, values: Mapping[str, float] | None, schema: Sche
 
 def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: TrustedModel) -> AffineModel:
     """M as an affine model, after checking that nothing need rise in the inputs declared."""
-    unknown = sorted(set(decreasing) - set(schema.inputs))
-    if unknown:
-        raise ValueError(
-            f"`decreasing` must name inputs ({', '.join(schema.inputs)}); got {', '.join(unknown)}."
-        )
+    check_known("decreasing", decreasing, "inputs", schema.inputs)
     if schema.angles:
         raise ValueError(
-            f"`decreasing` must come with columns that do not wrap; got angles {', '.join(schema.angles)}."
+            "`decreasing` must come with columns that do not wrap; got angles "
+            f"{shorten(', '.join(schema.angles))}."
         )
     if set(decreasing) == set(schema.inputs):
         raise ValueError("`decreasing` must leave some inputs, for cells to be over; got all of them.")
@@ -213,13 +215,54 @@ def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: Tru
     return model
 
 
+_TURNS = (
+    (2 * math.pi, "Declare it with `angles=['{0}']` (command line: `--angle {0}`)"),
+    (
+        360.0,
+        "Convert it, and M, to radians and declare it with `angles=['{0}']` (command line: `--angle {0}`)",
+    ),
+)
+
+
+def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
+    """Raises where an output looks like an angle that wraps and was not declared as one.
+
+    It stays within one turn, and from some state to the next it jumps by nearly all of it, more often than by
+    about half of it, as what is merely irregular would.
+    """
+    schema = transitions.schema
+    check_known("not_angles", not_angles, "columns of the data", schema.columns)
+    both = sorted(set(not_angles) & set(schema.angles))
+    if both:
+        raise ValueError(f"`not_angles` must name no angle; got {shorten(', '.join(both))}, declared as one.")
+    for output, name in enumerate(schema.outputs):
+        state = schema.advances[output]
+        if state < 0 or name in schema.angles or name in not_angles:
+            continue
+        now, after = transitions.states[:, state], transitions.next_states[:, output]
+        low, high = min(now.min(), after.min()), max(now.max(), after.max())
+        step = np.abs(after - now)
+        for turn, remedy in _TURNS:
+            slack = 1e-3 * turn
+            within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
+            jumps = int((step > 0.9 * turn).sum())
+            halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
+            if within and jumps > halves:
+                called = shorten(name)
+                raise ValueError(
+                    f"`angles` must name columns that wrap; got '{called}' undeclared, which jumps by about "
+                    f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(called)}; if it is "
+                    f"no angle, say `not_angles=('{called}',)` (`--not-angle {called}`)."
+                )
+
+
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:
     """The target asked for, or increments where the data allow them."""
     possible = min(transitions.schema.advances, default=-1) >= 0
     if target == "increment" and not possible:
         raise ValueError(
             "target 'increment' must have outputs that each advance a state; got outputs "
-            f"{', '.join(transitions.schema.outputs)}. Use target 'next_state'."
+            f"{shorten(', '.join(transitions.schema.outputs))}. Use target 'next_state'."
         )
     return target or ("increment" if possible else "next_state")
 

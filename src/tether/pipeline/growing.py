@@ -67,7 +67,9 @@ def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Report
                 return build_tether(problem, config, partition=Partition(fitted, time.monotonic() - start))
             chosen = _cover(missed, reach, most - len(wide), rng)
             if len(chosen) == 0:
-                raise _shortfall(problem, wide, bounds, budget, covered)
+                raise _shortfall(
+                    problem, wide, bounds, budget, f"{_growth(config, wide, most)} {100 * covered:.1f} %"
+                )
             wide = _grown(problem, config, wide, chosen)
     raise AssertionError("memories grow in every attempt, so the loop ends above")
 
@@ -137,10 +139,21 @@ def _cover(missed: Array, reach: Array, most: int, rng: np.random.Generator) -> 
     return np.array(chosen)
 
 
+def _growth(config: FitConfig, cells: Cells, most: int) -> str:
+    """How many memories the search has come to, which is not the number asked for."""
+    limit = ", as many as the data allow," if len(cells) >= most else ""
+    if len(cells) <= config.memories:
+        return f"with {len(cells)} memories{limit}"
+    return f"with {len(cells)} memories, grown from {config.memories}{limit or ','}"
+
+
 def _shortfall(
-    problem: Problem, cells: Cells, bounds: AffineBounds, budget: Array, covered: float
+    problem: Problem, cells: Cells, bounds: AffineBounds, budget: Array, covered: str
 ) -> CertificateError:
-    """Names the cell and the output whose remainder fits least where held-out inputs lie."""
+    """Names the cell and the output whose remainder fits least where held-out inputs lie.
+
+    `covered` says with how many memories how many of them are covered.
+    """
     inputs = np.concatenate([problem.data[1].inputs, problem.probes[1].inputs])
     location = cells.locate(inputs)
     remainder = bounds.expansion.remainder.at(location.cell, np.minimum(location.distance, cells.radii.max()))
@@ -149,12 +162,13 @@ def _shortfall(
     excess = remainder[row, output] - budget[output]
     if excess <= 0:
         return CertificateError(
-            f"`delta` must leave {100 * LEAST_COVERAGE:.0f} % of held-out inputs covered; with {len(cells)} "
-            f"memories {100 * covered:.1f} % are, although the remainder fits: the others lie too far from "
-            "training data. Bring more data, or a wider domain."
+            f"`delta` must leave {100 * LEAST_COVERAGE:.0f} % of held-out inputs covered; {covered} are, "
+            "although the remainder fits: the others lie too far from training data. Bring more data, or a "
+            "wider domain; neither `delta` nor `memories` need change."
         )
     return CertificateError(
-        f"`delta` must leave room for the remainder; with {len(cells)} memories {100 * covered:.1f} % of "
-        f"held-out inputs are covered, and in cell {location.cell[row]} output '{name}' the remainder "
-        f"exceeds {budget[output]:.4g} by {excess:.4g}. Allow a larger delta, more data or a smaller domain."
+        f"`delta` must leave room for the remainder; {covered} of held-out inputs are covered, and in "
+        f"cell {location.cell[row]} output '{name}' the remainder exceeds {budget[output]:.4g} by "
+        f"{excess:.4g}. Allow a larger `delta` (`memories` is only where the search starts), bring more data "
+        "or a smaller domain."
     )

@@ -10,7 +10,13 @@ from tether.constrained import (
     Frame,
 )
 from tether.data import Array, Jitter, Probes, Scaling, Split, Target, Transitions, fit_scaling
-from tether.pipeline.config import FitConfig, resolve_decreasing, resolve_evidence, resolve_target
+from tether.pipeline.config import (
+    FitConfig,
+    check_angles,
+    resolve_decreasing,
+    resolve_evidence,
+    resolve_target,
+)
 from tether.progress import Reporter, silent
 from tether.training import Examples
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
@@ -82,6 +88,7 @@ def prepare(
     """Splits D by episode and Ω by row, checks M, and asks it about every row once."""
     trusted = as_trusted(trusted)
     # These raise before M is asked anything.
+    check_angles(transitions, config.not_angles)
     resolve_target(config.target, transitions)
     resolve_evidence(config.evidence, config.bounds, trusted)
     if config.decreasing:

@@ -18,7 +18,7 @@ from tether.bounds import (
 )
 from tether.calibration import calibrate
 from tether.cells import Cells, build_cells, pin_memories
-from tether.data import Array, Schema, Target
+from tether.data import Array, Schema, Target, check_known
 from tether.memories import fit_memories
 from tether.metric import bending_weights
 from tether.pipeline.config import (
@@ -145,11 +145,7 @@ def resolve_budget(delta: float | Mapping[str, float] | None, schema: Schema) ->
     if delta is None:
         return None
     named = delta if isinstance(delta, Mapping) else dict.fromkeys(schema.outputs, delta)
-    unknown = sorted(set(named) - set(schema.outputs))
-    if unknown:
-        raise ValueError(
-            f"`delta` must name outputs ({', '.join(schema.outputs)}); got {', '.join(unknown)}."
-        )
+    check_known("delta", named, "outputs", schema.outputs)
     budget = np.array([named.get(name, np.finfo(np.float64).max) for name in schema.outputs])
     if not (budget > 0).all():
         raise ValueError(f"`delta` must be positive; got {delta}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import FrameType
@@ -21,7 +22,8 @@ INSTEAD = {
     "linalg.solve": "Write the solution out in closed form",
 }
 _OTHERWISE = "Write it with arithmetic and the functions listed in the documentation of tether.programs"
-_OWN, _NUMPY = str(Path(__file__).parent), str(Path(np.__file__).parent)
+_OWN, _NUMPY = f"{Path(__file__).parents[1]}{os.sep}", str(Path(np.__file__).parent)
+_TRACER = str(Path(__file__).with_name("tracing.py"))
 
 
 class EnclosureError(TypeError):
@@ -47,12 +49,19 @@ def refuse_unsupported(operation: str) -> NoReturn:
     refuse(operation, "cannot be bounded over a box", INSTEAD.get(operation, _OTHERWISE))
 
 
+def is_users(filename: str) -> bool:
+    """Whether a source file is neither NumPy's nor of this library."""
+    return not filename.startswith((_OWN, _NUMPY, "<__array_function__"))
+
+
 def users_line() -> str:
-    """File and line of the innermost frame that is neither NumPy's nor of this package."""
+    """File and line of the innermost frame that is the user's; empty where M itself is not running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_OWN, _NUMPY)) and not name.startswith("<__array_function__"):
+        if is_users(name):
             return f"{Path(name).name}:{frame.f_lineno}"
+        if name == _TRACER and frame.f_code.co_name == "_call":
+            return ""  # beyond are those who asked for the trace, not M
         frame = frame.f_back
     return ""

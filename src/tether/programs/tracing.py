@@ -49,11 +49,13 @@ class _Path:
     Attributes:
         answers: by condition.
         asked: those not answered before, in order.
+        lines: by condition asked, where M branched on it.
     """
 
     graph: Graph
     answers: dict[int, bool]
-    asked: list[int]
+    asked: list[int] = field(default_factory=list)
+    lines: dict[int, str] = field(default_factory=dict)
 
     def decide(self, condition: Node) -> bool:
         """The answer on this way; a condition met for the first time is taken to hold."""
@@ -65,6 +67,7 @@ class _Path:
             raise _TooManyBranchesError(_TOO_MANY)
         self.answers[number] = True
         self.asked.append(number)
+        self.lines[number] = refusal.users_line()
         return True
 
 
@@ -191,7 +194,7 @@ class _Run:
         self.paths += 1
         if self.paths > _MOST_PATHS:
             raise _TooManyBranchesError(_TOO_MANY)
-        path = _Path(self.graph, dict(answers), [])
+        path = _Path(self.graph, dict(answers))
         try:
             (result,) = self._call(path.decide, 1)
             self.ways.append(_Way.of(self.graph, path.answers, result))
@@ -225,8 +228,9 @@ class _Run:
             raise ValueError(
                 f"`function` must return one shape on every branch; got {len(held)} and {len(other)} outputs."
             )
+        line = path.lines[condition]  # M has returned: nothing on the stack is its own any more
         pairs = zip(held, other, strict=True)
-        return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b)) for a, b in pairs]
+        return [a if a == b else self.graph.add(codes.WHERE, (condition, a, b), 0.0, line) for a, b in pairs]
 
     def check_batches(self, program: Program) -> None:
         """Raises unless each row of a batch gives what it gives alone, whatever ways the others go.
@@ -363,7 +367,7 @@ def _last_line(error: BaseException) -> str:
     place, frame = "", error.__traceback__
     while frame is not None:
         name = frame.tb_frame.f_code.co_filename
-        if not name.startswith((refusal._OWN, refusal._NUMPY)):
+        if refusal.is_users(name):
             place = f"{Path(name).name}:{frame.tb_lineno}"
         frame = frame.tb_next
     return place

@@ -1,6 +1,6 @@
-"""A report from folders of finished runs and studies, without training anything again.
+"""A report from folders of finished runs, without training anything again.
 
-A folder is read by ``results.json`` (what was measured, sections of the study's own, claims), beside it
+A folder is read by ``results.json`` (what was measured, what whoever ran it added and claims), beside it
 ``certificate.json`` and ``metrics.jsonl`` of a fit, ``explorer.json``, and the figures that it names.
 """
 
@@ -42,28 +42,28 @@ _CAPTIONS = {
     "plane": "Accuracy against conformance: the lower left corner wins.",
 }
 _MEASURED = {"memories", "seed", "steps", "best_step", "constraint_loss_D_max", *TITLES}
-"""Numbers of a run that are no column of a study's own."""
+"""Numbers of a run that are no added column."""
 
 
 def build_report(folders: Sequence[Path], out: Path) -> Path:
-    """Writes one page about all runs and studies in `folders`; its path.
+    """Writes one page about all runs in `folders`; its path.
 
     Args:
         folders: each holds a ``results.json``, or folders that do.
         out: the file to write.
 
     Raises:
-        ValueError: where a folder holds no finished run or study, or a damaged one.
+        ValueError: where a folder holds no finished run, or a damaged one.
     """
     found = [path for folder in folders for path in finished_folders(Path(folder))]
     if not found:
-        raise ValueError("`folders` must name at least one finished run or study; got none.")
+        raise ValueError("`folders` must name at least one finished run; got none.")
     return write_report([read_chapter(path) for path in found], Path(out))
 
 
 def write_report(chapters: Sequence[Chapter], out: Path) -> Path:
     """Writes chapters as one page, with an overview first where there are several; its path."""
-    title = chapters[0].title if len(chapters) == 1 else f"Tether: {len(chapters)} studies and runs"
+    title = chapters[0].title if len(chapters) == 1 else f"Tether: {len(chapters)} results"
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, book(title, chapters if len(chapters) == 1 else [_overview(title, chapters), *chapters]))
     return out
@@ -75,7 +75,7 @@ def read_chapter(folder: Path) -> Chapter:
 
 
 def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
-    """A run or study, from what ``results.json`` holds or will hold, and the files beside it."""
+    """Results, from what ``results.json`` holds or will hold, and the files beside it."""
     runs, units = results["runs"], results["units"]
     certificate = _certificate(results, folder)
     claims = results.get("claims")
@@ -89,7 +89,7 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
         *_certificate_sections(runs, units, certificate),
         Section("Cell explorer", [_EXPLORER], explorer=read_explorer(folder)),
     ]
-    title = results.get("title") or results["study"]
+    title = results.get("title") or results["name"]
     return Chapter(
         f"Tether: {title}",
         _lead(results, certificate),
@@ -118,7 +118,7 @@ def _is_filled(section: Section) -> bool:
 
 
 def section_as_dict(section: Section) -> dict[str, Any]:
-    """A study's own section as ``results.json`` keeps it; figures by the names of their files."""
+    """A section as ``results.json`` keeps it; figures by the names of their files."""
     return {
         "title": section.title,
         "paragraphs": list(section.paragraphs),
@@ -154,7 +154,7 @@ def _section(section: Mapping[str, Any], folder: Path) -> Section:
 
 
 def _headings(results: Mapping[str, Any]) -> dict[str, str]:
-    """Columns of the study's own, key to heading; older folders do not name theirs."""
+    """Added columns, key to heading; older folders do not name theirs."""
     if "headings" in results:
         return dict(results["headings"])
     keys = {key: None for run in results["runs"] for key, value in run.items() if isinstance(value, float)}
@@ -164,7 +164,7 @@ def _headings(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _histories(runs: Sequence[dict[str, Any]], folder: Path) -> dict[str, list[History]]:
-    """Evaluations by method and seed: of a study in its results, of a fit in ``metrics.jsonl``."""
+    """Evaluations by method and seed: of several seeds in the results, of a fit in ``metrics.jsonl``."""
     if any("history" in run for run in runs):
         return {name: [run.get("history", []) for run in group] for name, group in grouped(runs).items()}
     path = folder / "metrics.jsonl"
@@ -175,7 +175,7 @@ def _histories(runs: Sequence[dict[str, Any]], folder: Path) -> dict[str, list[H
 
 
 def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
-    """Of a fit: its own. Of a study: that of the last tethered method, first seed."""
+    """Of a fit: its own. Of several seeds: that of the last tethered method, first seed."""
     path = folder / "certificate.json"
     if path.is_file():
         return read_certificate(path)
@@ -283,18 +283,22 @@ def _lead(results: Mapping[str, Any], certificate: Mapping[str, Any] | None) -> 
         return "" if certificate is None else run_lead(runs, certificate_from(certificate))
     failed = len(results.get("failed", []))
     scale = f" at scale {results['scale']}" if results.get("scale") else ""
-    verdicts = [(claim["said"], claim["holds"]) for claim in claims]
+    verdicts = [Verdict(**claim) for claim in claims]
     return f"{_held(verdicts)}; {len(runs)} runs{scale}, {failed} failed."
 
 
-def _held(verdicts: Sequence[tuple[str, bool]]) -> str:
-    """How many claims hold, the paper's and ours apart: a paper's claim refuted is a result, too."""
-    paper = [holds for said, holds in verdicts if said.startswith("The paper")]
-    ours = [holds for said, holds in verdicts if not said.startswith("The paper")]
-    own = f"{sum(ours)} of {len(ours)} claims hold"
-    if not paper:
-        return own
-    return f"{sum(ours)} of {len(ours)} claims of ours hold, and {sum(paper)} of {len(paper)} of the paper's"
+def _held(verdicts: Sequence[Verdict]) -> str:
+    """How many claims hold, ours and others' apart: a claim of somebody else refuted is a result, too."""
+    sources = sorted({verdict.source for verdict in verdicts} - {""})
+    own = _count([verdict for verdict in verdicts if not verdict.source])
+    if not sources:
+        return f"{own} claims hold"
+    others = [f"{_count([v for v in verdicts if v.source == source])} of {source}" for source in sources]
+    return f"{own} claims of ours hold, and {', '.join(others)}"
+
+
+def _count(verdicts: Sequence[Verdict]) -> str:
+    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)}"
 
 
 def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str:
@@ -356,7 +360,7 @@ def _overview(title: str, chapters: Sequence[Chapter]) -> Chapter:
         name = chapter.title.removeprefix("Tether: ")
         rows.append((name, f"{held} of {len(verdicts)}", chapter.lead))
         sections.append(Section(name, verdicts=verdicts))
-    every = [(v.said, v.holds) for section in sections for v in section.verdicts]
-    table = Grid("Studies and runs in this report", ("study", "claims that hold", "in short"), tuple(rows))
+    every = [verdict for section in sections for verdict in section.verdicts]
+    table = Grid("In this report", ("results", "claims that hold", "in short"), tuple(rows))
     filled = [section for section in sections if section.verdicts]
     return Chapter(title, f"{_held(every)}.", [Section("Overview", grids=[table]), *filled])

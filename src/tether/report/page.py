@@ -42,11 +42,12 @@ class Animation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was said, what was measured, and whether it holds."""
+    """What was said, what was measured, whether it holds, and who said it where that was somebody else."""
 
     said: str
     measured: str
     holds: bool
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One run or study: its sections, and how it was made."""
+    """Results of one run or of several: their sections, and how it was made."""
 
     title: str
     lead: str

@@ -1,4 +1,4 @@
-"""Files of finished runs and studies, none of which is trusted: they may have come from anywhere.
+"""Files of finished runs, none of which is trusted: they may have come from anywhere.
 
 Everything is checked before it is used, drawings must be drawings, and no name leads out of the folder.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from tether.documents import read_bytes, read_json, read_json_lines, read_text
+from tether.documents import read_bytes, read_json, read_json_lines, read_text, shown
 from tether.errors import StorageError
 from tether.report import schema
 from tether.report.explorer import FORMAT
@@ -23,13 +23,13 @@ _GIF = (b"GIF87a", b"GIF89a")
 def finished_folders(folder: Path) -> list[Path]:
     """The folder itself, or those in it, that hold results."""
     if not folder.is_dir():
-        raise ValueError(f"`{folder}` must be a folder of a finished run or study; there is none.")
+        raise ValueError(f"`{folder}` must be a folder of a finished run; there is none.")
     if (folder / "results.json").is_file():
         return [folder]
     inner = sorted(path.parent for path in folder.glob("*/results.json"))
     if not inner:
         raise ValueError(
-            f"`{folder}` must hold a finished run or study; it has no results.json, nor has a folder in it."
+            f"`{folder}` must hold a finished run; it has no results.json, nor has a folder in it."
         )
     return inner
 
@@ -88,7 +88,7 @@ def _inside(folder: Path, name: str, suffix: str) -> Path | None:
     """A file of the folder itself: neither a name nor a link leads out of it."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise StorageError(
-            f"`{folder / 'results.json'}` must name pictures of its own folder; got {name!r:.60}."
+            f"`{folder / 'results.json'}` must name pictures of its own folder; got {shown(name)}."
         )
     path = folder / f"{name}{suffix}"
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""What the files of a finished run or study hold: checked once, when they are read."""
+"""What the files of a finished run hold: checked once, when they are read."""
 
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ _CURVES = record(
     }
 )
 _RESULTS = record(
-    {"study": text, "runs": items(_RUN), "units": mapping(text)},
+    {"name": text, "runs": items(_RUN), "units": mapping(text)},
     {
         "title": text,
         "scale": maybe(text),
         "command": text,
         "versions": mapping(text),
-        "claims": items(record({"said": text, "measured": text, "holds": flag})),
+        "claims": items(record({"said": text, "measured": text, "holds": flag}, {"source": text})),
         "failed": items(text),
         "headings": mapping(text),
         "sections": items(_SECTION),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,8 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def results_grid(runs: Sequence[dict[str, Any]], extra: dict[str, str] | None = None) -> Grid:
-    """The paper's metrics, one row per run; `extra` adds columns of a study, key to heading."""
+def results_grid(runs: Sequence[dict[str, Any]], extra: Mapping[str, str] | None = None) -> Grid:
+    """The paper's metrics, one row per run; `extra` adds columns, key to heading."""
     columns = {
         "approximation_loss_D": "error on D",
         "constraint_loss_D_mean": "to M on D",

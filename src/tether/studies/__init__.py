@@ -1,1 +1,0 @@
-"""Case studies: they import the library and are never imported by it."""

@@ -1,0 +1,135 @@
+"""Verdicts of the pancreas study.
+
+Tethered is judged by its least favourable number of memories, rivals by their most favourable one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tether.pipeline import MONOTONE
+from tether.report.seeds import grouped, values_of
+from tether.report.tables import number, percent
+from tether_studies.claims import conformance_claims, factor_claim, mean_of
+from tether_studies.pancreas.authors import AUTHORS
+from tether_studies.study import Claim, Outcome
+
+_ERROR, _OMEGA, _TO_M = "approximation_loss_D", "constraint_loss_omega_mean", "constraint_loss_D_mean"
+_RISES = {"max": "monotonicity_rise_max", "mean": "monotonicity_rise_mean"}
+_NOISY = ("Vanilla, noisy insulin", "Augmented Lagrangian, noisy insulin")
+"""Not methods of the paper's: whether noise alone would have done it."""
+_RIVALS = ("Vanilla", "Augmented Lagrangian", "Constrained")
+
+
+def pancreas_claims(outcome: Outcome) -> list[Claim]:
+    """The paper's claims, then ours."""
+    return [
+        *_paper(outcome),
+        *_accuracy(outcome),
+        *_monotonicity(outcome),
+        *_monotone(outcome),
+        *_certified(outcome),
+    ]
+
+
+def _paper(outcome: Outcome) -> list[Claim]:
+    """The paper claims them of its traces; on other data the authors have no figures."""
+    claims = [
+        _against(
+            outcome,
+            "The paper: Constrained's error on D is not above Vanilla's",
+            "Vanilla",
+            "Constrained",
+            _ERROR,
+            1.0,
+        )
+    ]
+    for rival in ("Vanilla", "Augmented Lagrangian"):
+        for key, where in ((_OMEGA, "Ω"), (_TO_M, "D")):
+            said = f"The paper: Constrained is 10 times closer to M on {where} than {rival}, mean"
+            claims.append(_against(outcome, said, rival, "Constrained", key, 10.0))
+        said = f"The paper: Constrained rises by a tenth of {rival} or less where insulin is raised, mean"
+        claims.append(_against(outcome, said, rival, "Constrained", _RISES["mean"], 10.0))
+    return claims
+
+
+def _accuracy(outcome: Outcome) -> list[Claim]:
+    claims = [
+        _against(outcome, f"Tethered's error on D is below {rival}'s", rival, "Tethered", _ERROR, 1.0)
+        for rival in (*_RIVALS, "Trusted")
+    ]
+    said = "Tethered is 100 times closer to M on Ω than Constrained, mean"
+    return [*claims, _against(outcome, said, "Constrained", "Tethered", _OMEGA, 100.0)]
+
+
+def _monotonicity(outcome: Outcome) -> list[Claim]:
+    return [
+        _against(
+            outcome,
+            f"Tethered's {which} rise over all held-out inputs is 5 times below {rival}'s",
+            rival,
+            "Tethered",
+            key,
+            5.0,
+        )
+        for which, key in _RISES.items()
+        for rival in (*_RIVALS, *_NOISY)
+    ]
+
+
+def _monotone(outcome: Outcome) -> list[Claim]:
+    """Of the monotone option, beside Tethered with as many memories."""
+    name = _family(outcome, MONOTONE.name)[-1]
+    runs = grouped(outcome.runs)[name]
+    keys = [
+        key for key in runs[0] if key.startswith(("monotonicity_rise_max", "monotonicity_attack_largest"))
+    ]
+    worst = max(max(values_of(runs, key)) for key in keys)
+    pairs, fewest = (f(values_of(runs, "monotonicity_attack_pairs")) for f in (sum, min))
+    rises = sum(values_of(runs, "monotonicity_attack_rises"))
+    beside = name.replace(MONOTONE.name, "Tethered")
+    ours, theirs = (mean_of(outcome, method, _ERROR) for method in (name, beside))
+    enough = outcome.scale == "smoke" or fewest >= 1e7
+    return [
+        Claim(
+            f"{name} never rises: held-out pairs and attack, at least 1e7 pairs per seed at paper scale",
+            f"largest rise {number(worst)} mg/dl, {rises:,.0f} of {pairs:,.0f} attacking pairs rose",
+            worst == 0 and rises == 0 and enough,
+        ),
+        Claim(
+            f"… its error on D is at most 10 % above {beside}'s",
+            f"{number(ours)} against {number(theirs)}: {100 * (ours / theirs - 1):+.1f} %",
+            ours <= 1.1 * theirs,
+        ),
+    ]
+
+
+def _certified(outcome: Outcome) -> list[Claim]:
+    names = [*_family(outcome, "Tethered"), *_family(outcome, MONOTONE.name)]
+    runs = [run for name in names for run in grouped(outcome.runs)[name]]
+    covered = min(values_of(runs, "coverage_D") + values_of(runs, "coverage_omega"))
+    level, _, attack = conformance_claims(outcome, names)
+    return [level, Claim("… cover all of held-out D and Ω", percent(covered), covered == 1), attack]
+
+
+def _family(outcome: Outcome, method: str) -> list[str]:
+    """A method's rows, one for each number of memories."""
+    return [name for name in grouped(outcome.runs) if name.split(" (")[0] == method]
+
+
+def _against(outcome: Outcome, said: str, worse: str, better: str, key: str, factor: float) -> Claim:
+    """That `better` is at least `factor` times below `worse`; with the authors' figures where they compare.
+
+    Of a method with several numbers of memories, that one which makes the claim hardest is taken.
+    """
+    high = min(_family(outcome, worse), key=lambda name: mean_of(outcome, name, key))
+    low = max(_family(outcome, better), key=lambda name: mean_of(outcome, name, key))
+    claim = factor_claim(outcome, said, high, low, key, factor)
+    return Claim(said, claim.measured + _authors(outcome, (low, high), key), claim.holds)
+
+
+def _authors(outcome: Outcome, names: Sequence[str], key: str) -> str:
+    theirs = [AUTHORS.get(name, {}).get(key) for name in names]
+    if "traces" not in outcome.options or None in theirs:
+        return ""
+    return f" (the authors: {number(theirs[0])} against {number(theirs[1])})"

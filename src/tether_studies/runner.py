@@ -1,0 +1,216 @@
+"""Runs of studies in parallel processes, each with files of its own: a killed study goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tether.atomic import write_bytes, write_json, write_text
+from tether.attack import attack
+from tether.certificate import certify
+from tether.constrained import ConstrainedModel
+from tether.errors import StorageError
+from tether.pipeline import (
+    FitConfig,
+    Problem,
+    build_tether,
+    measure,
+    measure_losses,
+    measure_trusted,
+    prepare,
+    train_method,
+)
+from tether.progress import Report, Reporter
+from tether.report.explorer import explorer_data
+from tether.trusted import TrustedModel
+from tether_studies.overview import Overview, Watcher
+from tether_studies.storing import read_arrays, read_data, write_arrays, write_data
+from tether_studies.study import Measured, Outcome, StudyData, Trained
+from tether_studies.tasks import Plan, Task, read_run, tasks_of
+
+_ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
+
+
+def run_all(
+    stages: Sequence[Sequence[Task]], *, jobs: int, watch: Callable[[Overview], None] | None = None
+) -> list[Task]:
+    """Runs what is not done yet, stage after stage; the tasks that failed.
+
+    Args:
+        stages: a stage begins when the one before has ended.
+        jobs: processes at a time, one thread each.
+        watch: told every two seconds how things stand.
+    """
+    everything = [task for stage in stages for task in stage]
+    for task in everything:
+        task.failure.unlink(missing_ok=True)
+        task.progress.unlink(missing_ok=True)
+    watcher = Watcher(everything)
+    context = multiprocessing.get_context("spawn")
+    for stage in stages:
+        missing = [task for task in stage if not task.done]
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
+            pending: set[Future] = {pool.submit(_perform, task) for task in missing}
+            while pending:
+                _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
+                if watch is not None:
+                    watch(watcher.look())
+    return [task for task in everything if not task.done]
+
+
+def outcome_of(plan: Plan, folder: Path) -> Outcome:
+    """What the finished runs left behind."""
+    _, tasks = tasks_of(plan, folder)
+    done = [task for task in tasks if task.done]
+    done.sort(key=lambda task: (task.entry, task.seed))
+    runs = [read_run(task.result) for task in done]
+    arrays = {(t.method_name, t.seed): read_arrays(t.result.with_suffix(".npz")) for t in done}
+    files = {seed: folder / "data" / f"{seed}.npz" for seed in plan.seeds}
+    data = {seed: read_data(path) for seed, path in files.items() if path.exists()}
+    return Outcome(plan.scale, runs, arrays, plan.options, data)
+
+
+def _begin_process() -> None:
+    """One thread for sums, and an end when the parent ends, however it ends."""
+    torch.set_num_threads(1)
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def _perform(task: Task) -> None:
+    """One task in its own process; a failure is written down and does not stop the others."""
+    try:
+        if task.entry is None:
+            _simulate(task)
+        else:
+            _run(task)
+    except Exception:
+        write_text(task.failure, traceback.format_exc())
+
+
+def _simulate(task: Task) -> None:
+    plan = task.plan
+    data = plan.definition.simulate(plan.scale, task.seed, plan.options, _file_reporter(task, 0.0, 1.0))
+    write_data(task.result, data)
+
+
+def _run(task: Task) -> None:
+    study, plan = task.plan.definition, task.plan
+    data = read_data(task.folder / "data" / f"{task.seed}.npz")
+    base = study.config(plan.scale)
+    config = replace(base, seed=task.seed) if task.entry == -1 else task.row.config(base, task.seed)
+    problem = _problem(data, study.trusted(data, config), config)
+    if task.entry == -1:
+        measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
+        _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
+        return
+    recast = study.recasts.get(task.row.recast or "")
+    own = problem if recast is None else _problem(recast.data(data), recast.trusted, config)
+    trained = _train(task, own, config)
+    model, values = trained.run.model, trained.values
+    step = model.predict if recast is None else recast.restore(model.predict)
+    if recast is not None:
+        values = values | measure_losses(problem, step)
+    measured = study.measure(problem, step)
+    seen = study.inspect(own, model) if study.inspect else Measured({}, {})
+    history = [asdict(evaluation) for evaluation in trained.run.history.evaluations]
+    _finish(task, values | measured.values | seen.values, {**measured.arrays, **seen.arrays}, history)
+
+
+def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Problem:
+    return prepare(data.transitions, trusted=trusted, probes=data.probes, config=config)
+
+
+def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:
+    """The method of a task, trained, measured, and certified where it can be."""
+    try:
+        return _train_from(task, problem, config)
+    except StorageError:
+        # Of other settings or another version, or damaged: begun anew, or the study would fail for ever.
+        if not task.checkpoint.exists():
+            raise
+        task.checkpoint.unlink()
+        return _train_from(task, problem, config)
+
+
+def _train_from(task: Task, problem: Problem, config: FitConfig) -> Trained:
+    """The same, from the task's checkpoint where there is one."""
+    method, scale, reporter = task.row.method, task.plan.scale, _file_reporter(task, 0.0, 0.9)
+    checkpoint = task.checkpoint
+    if task.row.trainer is not None:
+        trained = task.row.trainer(problem, config, scale=scale, checkpoint=checkpoint, reporter=reporter)
+        return replace(trained, values=measure(problem, trained.run) | trained.values)
+    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
+    run = train_method(problem, method, config, tether=tether, checkpoint=checkpoint, reporter=reporter)
+    result = measure(problem, run, tether)
+    if isinstance(run.model, ConstrainedModel):
+        # One process: the others are busy with other runs.
+        tries = _ATTACKS[scale]
+        found = attack(run.model, problem.trusted, evaluations=tries, seed=task.seed, jobs=1)
+        result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
+        certificate = certify(
+            run.model,
+            problem.trusted,
+            transitions=problem.split.test,
+            probes=problem.probe_sets[2],
+            seed=task.seed + 1,
+        )
+        result["certificate"] = certificate.as_dict()
+        _explore(task, run.model, problem)
+    return Trained(run, result)
+
+
+def _explore(task: Task, model: ConstrainedModel, problem: Problem) -> None:
+    """Writes what the report's cell explorer shows, which needs M and the network."""
+    if task.is_explored:
+        test, probes = problem.split.test, problem.probe_sets[2]
+        data = explorer_data(
+            model, problem.trusted, test, probes, name=f"{task.method_name}, seed {task.seed}"
+        )
+        write_json(task.explorer, data)
+
+
+def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:
+    write_arrays(task.result.with_suffix(".npz"), arrays)
+    # Last: its presence says that the run is done.
+    write_json(task.result, result | {"settings": task.settings, "history": history})
+    task.checkpoint.unlink(missing_ok=True)
+    task.progress.unlink(missing_ok=True)
+
+
+def _file_reporter(task: Task, low: float, high: float) -> Reporter:
+    """Says in a small file how far the task is, at most twice a second."""
+
+    @contextmanager
+    def open_display(title: str) -> Iterator[Report]:
+        del title
+        last = 0.0
+
+        def report(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last > 0.5:
+                last = time.monotonic()
+                share = low + (high - low) * min(1.0, done / max(total, 1))
+                write_bytes(task.progress, json.dumps({"share": share}).encode())
+
+        yield report
+
+    return open_display

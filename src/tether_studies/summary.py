@@ -1,0 +1,152 @@
+"""All runs of a study put together: tables over seeds, figures, verdicts, one report."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tether.atomic import write_bytes, write_json, write_text
+from tether.report.building import chapter_of, section_as_dict, write_report
+from tether.report.curves import curves_data
+from tether.report.page import Picture, Section
+from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid
+from tether.runs import package_versions
+from tether_studies.runner import outcome_of
+from tether_studies.study import Claim, Outcome
+from tether_studies.tasks import Plan, Task, tasks_of
+
+
+def missing_methods(plan: Plan, outcome: Outcome) -> list[str]:
+    """Methods of which no run has ended."""
+    ended = grouped(outcome.runs)
+    return [entry.name for entry in plan.definition.entries(plan.scale) if entry.name not in ended]
+
+
+def judge(plan: Plan, outcome: Outcome) -> list[Claim]:
+    """The study's verdicts, once every method has a run that ended."""
+    missing = missing_methods(plan, outcome)
+    if not missing and "Trusted" in grouped(outcome.runs):
+        return plan.definition.claims(outcome)
+    reason = f"no run ended of {', '.join(missing) or 'M alone'}"
+    return [Claim("Every method has a run that ended, so that claims can be judged", reason, False)]
+
+
+def claim_lines(claims: Sequence[Claim]) -> list[str]:
+    """Said, measured, holds or not."""
+    return [f"{'✓ holds' if c.holds else '✗ does not hold'}: {c.said}: {c.measured}." for c in claims]
+
+
+def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Task]) -> Path:
+    """Writes ``results.json``, figures and ``report.html``; the path of the report."""
+    # Here, because drawing takes half a second to import and most commands draw nothing.
+    from tether.report.figures import as_png, as_svg
+    from tether_studies.figures import bars_figure, curves_figure, memories_figure, plane_figure
+
+    study, outcome = plan.definition, outcome_of(plan, folder)
+    units = _units(plan, folder)
+    claims = judge(plan, outcome)
+    figures = {
+        "curves": (curves_figure(outcome.runs), "The paper's metrics during training, on validation data."),
+        "bars": (bars_figure(outcome.runs), "Held-out data at the end; bars are standard deviations."),
+        "plane": (plane_figure(outcome.runs), "Accuracy against conformance: the lower left corner wins."),
+    }
+    by_count = memories_figure(outcome.runs, units)
+    if by_count is not None:
+        figures["memories"] = (by_count, "What is certified against the number of memories.")
+    for name, (figure, _) in figures.items():
+        write_bytes(folder / f"{name}.png", as_png(figure))
+        write_text(folder / f"{name}.svg", as_svg(figure))
+    own = [] if missing_methods(plan, outcome) else study.sections(outcome)
+    for picture in (picture for section in own for picture in section.pictures if picture.name):
+        write_text(folder / f"{picture.name}.svg", picture.svg)
+    pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
+    # The page draws curves itself.
+    own.append(Section("At the end", pictures=[p for name, p in pictures.items() if name != "curves"]))
+    texts = [f"{task.name}: {_last_line(task)}" for task in failed]
+    for animation in (animation for section in own for animation in section.animations):
+        write_bytes(folder / f"{animation.name}.gif", animation.content)
+    sections = [
+        *([Section("Failed runs", texts)] if failed else []),
+        Section("Verdicts", claim_lines(claims)),
+        Section("Results", grids=[seeds_grid(outcome.runs, study.headings)]),
+        *own,
+        Section("Certificates", grids=[certificates_grid(outcome.runs), deltas_grid(outcome.runs, units)]),
+        Section("Training", pictures=[pictures["curves"]]),
+    ]
+    write_text(folder / "summary.md", _markdown(f"# {study.title.capitalize()}", command, sections))
+    _keep_explorer(plan, folder)
+    results = {
+        "name": plan.study,
+        "title": study.title,
+        "scale": plan.scale,
+        "command": command,
+        "versions": package_versions(),
+        "units": units,
+        "claims": [_written(claim) for claim in claims],
+        "failed": texts,
+        "headings": dict(study.headings),
+        "sections": [section_as_dict(section) for section in own],
+        # Means over seeds; those of each run are in its own file.
+        "curves": curves_data({n: [r["history"] for r in g] for n, g in grouped(outcome.runs).items()}),
+        "runs": [{key: value for key, value in run.items() if key != "history"} for run in outcome.runs],
+    }
+    write_json(folder / "results.json", results)
+    return write_report([chapter_of(results, folder)], folder / "report.html")
+
+
+def _written(claim: Claim) -> dict[str, str | bool]:
+    """As ``results.json`` keeps it: the paper's claims are counted apart from ours."""
+    return asdict(claim) | ({"source": "the paper"} if claim.said.startswith("The paper") else {})
+
+
+def _keep_explorer(plan: Plan, folder: Path) -> None:
+    """Copies what the cell explorer shows from the run that wrote it; a study without one goes without."""
+    for task in tasks_of(plan, folder)[1]:
+        if task.is_explored and task.explorer.is_file():
+            write_text(folder / "explorer.json", task.explorer.read_text(encoding="utf-8"))
+
+
+def _markdown(title: str, command: str, sections: Sequence[Section]) -> str:
+    """The sections in words and tables, with links to figures that are files."""
+    lines = [title, "", f"    {command}", ""]
+    for section in sections:
+        named = [*section.animations, *(picture for picture in section.pictures if picture.name)]
+        if section.paragraphs or section.grids or named:
+            lines += [f"## {section.title}", ""]
+        lines += [f"- {text}" for text in section.paragraphs]
+        for grid in section.grids:
+            lines += ["", grid.title, "", f"| {' | '.join(grid.header)} |", "|---" * len(grid.header) + "|"]
+            lines += [f"| {' | '.join(row)} |" for row in grid.rows]
+        for picture in section.pictures:
+            if picture.name:
+                lines += ["", f"![{picture.name}]({picture.name}.svg)", "", f"*{picture.caption}*"]
+        for shown in section.animations:
+            lines += ["", f"![{shown.name}]({shown.name}.gif)", "", f"*{shown.caption}*"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _units(plan: Plan, folder: Path) -> dict[str, str]:
+    from tether_studies.storing import read_data
+
+    data = read_data(folder / "data" / f"{plan.seeds[0]}.npz")
+    recast = [recast.data(data) for recast in plan.definition.recasts.values()]
+    schemas = [each.transitions.schema for each in (data, *recast)]
+    return {name: schema.unit(name) for schema in schemas for name in (*schema.inputs, *schema.outputs)}
+
+
+def _last_line(task: Task) -> str:
+    if not task.failure.is_file():
+        return "its process ended without a word"
+    return task.failure.read_text(encoding="utf-8").strip().splitlines()[-1]
+
+
+def study_command(plan: Plan, folder: Path) -> str:
+    """The command that makes this study again."""
+    words = ["tether", "study", plan.study, "--scale", plan.scale]
+    words += ["--seeds", ",".join(map(str, plan.seeds))]
+    for name, value in plan.options.items():
+        words += [f"--{name}", value]
+    return shlex.join([*words, "--out", str(folder)])
