@@ -111,7 +111,9 @@ def _constant(graph: Graph, term: Term) -> float | None:
 def _power(graph: Graph, base: Term, exponent: Term) -> Term:
     by, base, exponent = _constant(graph, exponent), number(base), number(exponent)
     if by is None or not np.isfinite(by):
-        logarithm = _node("log")(graph, base)
+        # Of a constant it is the same for every row: it stands for the exact one, not for a call of NumPy's.
+        turn = None if _constant(graph, base) is None else 0
+        logarithm = Term(graph, graph.add("log", base.number, turn=turn))
         return _node("exp")(graph, _node("multiply")(graph, exponent, logarithm))
     if by.is_integer() and abs(by) <= 2**20:
         return Term(graph, graph.add("power", base.number, data=int(by)))
