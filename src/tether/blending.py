@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tether.cells import Cells, Location
 from tether.data import Array
+from tether.nearest import query_few
 
 RIM = 0.1
 """Share of the coverage radius over which a cell's weight falls to zero."""
-_BLOCK = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,7 @@ def neighbourhood(cells: Cells, inputs: Array, location: Location, count: int) -
         ones = np.ones((len(inputs), 1))
         return Neighbourhood(location.cell[:, None], location.distance[:, None], ones)
     scaled = inputs / cells.scale
-    cell = np.concatenate(
-        [_nearest(cells.memories, scaled[k : k + _BLOCK], count + 1) for k in range(0, len(inputs), _BLOCK)]
-    )
+    cell = query_few(scaled, cells.memories, **cells.index.packed, count=count + 1)
     squared = ((scaled[:, None] - cells.memories[cell]) ** 2).sum(axis=2)
     order = np.argsort(squared, axis=1, kind="stable")
     cell, squared = np.take_along_axis(cell, order, axis=1), np.take_along_axis(squared, order, axis=1)
@@ -74,9 +72,3 @@ def one_turn(anchors: Array, weight: Array) -> Array:
     first = (weight > 0).argmax(axis=1)[:, None, None]
     reference = np.take_along_axis(anchors, first, axis=1)
     return anchors - 2 * np.pi * np.round((anchors - reference) / (2 * np.pi))
-
-
-def _nearest(memories: Array, scaled: Array, count: int) -> NDArray[np.int64]:
-    """(N, count) the nearest memories, in no order; a near tie may go either way."""
-    squared = (memories**2).sum(axis=1) - 2 * scaled @ memories.T
-    return np.argpartition(squared, count - 1, axis=1)[:, :count]

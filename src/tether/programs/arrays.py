@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Node, Whole, as_constant, as_number, choose, is_condition
+from tether.programs.scalars import Boxed, Node, Whole, as_constant, as_number, choose, is_condition
 
 
 class Traced(np.ndarray):
@@ -69,6 +69,11 @@ class Traced(np.ndarray):
         if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
             refuse_unsupported("view")
         return np.ndarray.view(self, *arguments, **options)
+
+    def take(self, *arguments: Any, **options: Any) -> Any:
+        """As ``ndarray.take``."""
+        found = np.ndarray.take(self, *arguments, **options)
+        return found if isinstance(found, np.ndarray) else _scalar(found)
 
     def fill(self, value: Any) -> None:
         """As ``ndarray.fill``."""
@@ -200,9 +205,9 @@ def wrap(value: Any) -> Any:
 def result_of(values: Any) -> Any:
     """What NumPy would give back: a scalar where there are no axes; plain booleans where all are known."""
     if not isinstance(values, np.ndarray):
-        return values
+        return _scalar(values) if isinstance(values, bool | float) else values
     if not values.ndim:
-        return values[()]
+        return _scalar(values[()])
     if not _of_objects(values):
         return values.astype(object).view(Traced) if values.dtype == np.float64 else values
     if values.size and all(isinstance(value, bool) for value in values.flat):
@@ -350,7 +355,9 @@ def conform(
             f"must give float64 numbers; NumPy makes {dtype} of these",
             "Multiply by 1.0, or write 1.0 for 1",
         )
-    if not isinstance(like, np.ndarray) or not like.ndim or not isinstance(result, np.ndarray):
+    if isinstance(like, np.ndarray) and not like.ndim:
+        return _without_axes(entries[()])
+    if not isinstance(like, np.ndarray) or not isinstance(result, np.ndarray):
         return result
     if like.shape != result.shape:
         refuse(name, f"must give shape {like.shape}; got {result.shape}")
@@ -359,6 +366,15 @@ def conform(
     laid = np.empty_like(like, dtype=object)
     laid[...] = result
     return laid
+
+
+def _without_axes(value: Any) -> Any:
+    """What stands for an array without axes, which NumPy can change in place where a number cannot be."""
+    if isinstance(value, Node):
+        return Boxed(value.graph, value.number)
+    array = np.array(value)
+    array.flags.writeable = False
+    return array
 
 
 def _is_view(result: Any, arguments: list[Any]) -> bool:

@@ -44,7 +44,11 @@ def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any
     if function in _BILINEAR and graph_of(*arguments, *options.values()) is None:
         return _bilinear_constants(function, arguments, options)
     if function in _BILINEAR:
-        operands = [plain_objects(value) if _is_operand(value) else value for value in arguments]
+        first, last = (1, len(arguments)) if function is np.einsum else (0, 2)
+        # Whatever NumPy would make an array of: a list of constants or a number, too.
+        operands = [plain_objects(value) if first <= k < last else value for k, value in enumerate(arguments)]
+        if function is not np.einsum and len(arguments) < 2:
+            refuse(function.__name__, "must be given what it multiplies in order", "Leave the names out")
         asked = {key: value for key, value in options.items()}
         result = _bilinear_function(function, operands, options)
         return result_of(conform(function.__name__, result, function, arguments, asked))
@@ -56,15 +60,9 @@ def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any
     refuse_unsupported(f"{module}.{function.__name__}" if module == "linalg" else function.__name__)
 
 
-def _is_operand(value: Any) -> bool:
-    return isinstance(value, Node | np.ndarray) or (
-        isinstance(value, list | tuple) and graph_of(value) is not None
-    )
-
-
 def _bilinear_function(function: Any, operands: list[Any], options: dict[str, Any]) -> Any:
     """As :func:`multiply_matrices`, with arguments that are not arrays in their places."""
-    places = [k for k, value in enumerate(operands) if _is_operand(value)]
+    places = [k for k, value in enumerate(operands) if isinstance(value, np.ndarray)]
     if function is np.einsum and not isinstance(operands[0], str):
         refuse("einsum", "must be given its subscripts as text", "Write np.einsum('ij,j->i', a, b)")
     extra = {key: options.pop(key) for key in ("axes", "axis") if key in options and function is np.tensordot}

@@ -152,6 +152,19 @@ class Whole(Node):
         return Node(self.graph, self.number)
 
 
+class Boxed(Node):
+    """A number that is an array without axes in M: it could be changed in place, and others would see it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *others: Any) -> Any:
+        del others
+        refuse("assignment", "in place, to an array without axes, cannot be followed", "Write x = x + y")
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = _refuse
+    __iand__ = __ior__ = __ixor__ = __setitem__ = _refuse
+
+
 def _whole(ufunc: np.ufunc, *operands: Any) -> Any:
     """What is exact in Python's integers: the same number, with at most the rounding that is allowed for."""
     if any(isinstance(value, Node) and value.is_condition for value in operands):
@@ -198,7 +211,12 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
             refuse("@", "must be of arrays of floats; got an array of objects", "Make it with np.array")
         if ufunc in _OF_WHOLE and all(type(value) in (Whole, int) for value in operands):
             return _whole(ufunc, *operands)
-        return apply(ufunc, *operands)
+        result = apply(ufunc, *operands)
+        if isinstance(result, bool) and ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+            refuse(
+                ufunc.__name__, "with what decides it leaves a truth value of unknown kind", "Leave it out"
+            )
+        return result
 
     return method
 

@@ -27,7 +27,9 @@ class _Bag:
     __radd__ = __add__
 
     def __mul__(self, other: Any) -> _Bag:
-        if not isinstance(other, _Bag):  # einsum starts from 1
+        if not isinstance(other, _Bag):
+            if type(other) is not int or other != 1:  # what einsum starts from
+                refuse("multiply", "of a constant that is no array here", "Make it one with np.array")
             return self
         return _Bag([(one, two) for one in self.terms for two in other.terms])
 

@@ -31,6 +31,7 @@ Function = Callable[[Any, Any], Any]
 
 _MOST_PATHS = 256
 _MOST_CONDITIONS = 64
+_MOST_PAIRS = 144
 _TOO_MANY = (
     f"`if` may meet at most {_MOST_CONDITIONS} conditions and branch into {_MOST_PATHS} ways; there are "
     "more, or a loop ends where its numbers say. Use np.where, np.minimum or np.maximum, and a fixed "
@@ -238,7 +239,12 @@ class _Run:
         Of a few counts, one of which nobody can foresee; and until every way was gone at least twice.
         """
         rng = np.random.default_rng(int(program.digest[:8], 16))
-        largest = 4 + int(program.digest[8:12], 16) % 4
+        largest = 4 + 2 * (int(program.digest[8:12], 16) % 3)
+        ways = range(len(self.ways))
+        # Rows that all go one way, as real ones mostly do; and all pairs, where these are not many.
+        for one in ways:
+            for two in ways if len(ways) ** 2 <= _MOST_PAIRS else (one,):
+                self._check_batch([self.ways[one], self.ways[two]])
         waiting: list[int] = []
         counts = [3, largest]
         while counts or waiting:

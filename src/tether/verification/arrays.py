@@ -127,7 +127,19 @@ class TermArray(np.ndarray):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TermArray):
             index = index_of(self.graph, index)
-        return super().__getitem__(index)
+        return _numpys(super().__getitem__(index))
+
+    def take(self, *args: Any, **options: Any) -> Any:
+        """As NumPy's."""
+        return _numpys(super().take(*args, **options))
+
+    def tolist(self) -> Any:
+        """As NumPy's: Python's own numbers where they are known."""
+        return _pythons(super().tolist())
+
+    def item(self, *args: Any) -> Any:
+        """As NumPy's."""
+        return _pythons(super().item(*args))
 
     def astype(self, dtype: Any, order: Any = "K", *rest: Any, copy: bool = True, **more: Any) -> Any:
         """Itself exactly where NumPy returns it, else a copy; float64 is all there is."""
@@ -181,6 +193,19 @@ class TermArray(np.ndarray):
     def fill(self, value: Any) -> None:
         """As NumPy's."""
         self[...] = value
+
+
+def _numpys(entry: Any) -> Any:
+    """A known entry as NumPy gives it: not Python's own number, which rounds otherwise."""
+    if type(entry) is bool:
+        return np.bool_(entry)
+    return np.float64(entry) if type(entry) in (int, float) else entry
+
+
+def _pythons(entry: Any) -> Any:
+    if isinstance(entry, list):
+        return [_pythons(part) for part in entry]
+    return entry.item() if isinstance(entry, np.bool_ | np.floating) else entry
 
 
 _FLAT = np.ndarray.flat.__set__  # type: ignore[attr-defined]
