@@ -11,7 +11,7 @@ from subject import main
 def test_a_few_hundred_programs():
     tally = main("arithmetic", arithmetic.run, count=500, arguments=["--minutes", "0.15"])
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert tally.counts["points"] > 3000
+    assert tally.counts["points"] > 1000  # in seconds, on however busy a machine
 
 
 def narrowed(model, *boxes, states):
