@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import multiprocessing
+import os
+import signal
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
@@ -191,7 +195,15 @@ def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, re
     )
 
 
+def _leave(number: int, frame: object) -> None:
+    del number, frame
+    os._exit(130)
+
+
 def _evaluate(function: Function, states: Array, controls: Array, outputs: int) -> Array:
+    if multiprocessing.parent_process() is not None and threading.current_thread() is threading.main_thread():
+        # A worker that is interrupted between two pieces would say so in ten lines; who started it says it.
+        signal.signal(signal.SIGINT, _leave)
     # Read-only, because a model that writes into its arguments on some rare row would corrupt the bounds;
     # copied, because a model may return the same buffer every time.
     states, controls = _read_only(states), _read_only(controls)
