@@ -52,7 +52,7 @@ from tether.bounds import PINNED_REACH, AffineBounds, IntervalBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel
 from tether.data import QUARTER_TURN, Array, Schema, Target
-from tether.tethers.blending import one_turn
+from tether.tethers.blending import one_turn, opening
 
 Single = NDArray[np.float32]
 
@@ -289,9 +289,7 @@ class SinglePrecisionModel(nn.Module):
         """(N,) as :meth:`AffineBounds.opening`."""
         if not self.pins:
             return torch.ones_like(inputs[:, 0])
-        away = ((inputs - self.pinned) * self.pinned_rate).abs().amax(dim=1)
-        opening = torch.clamp_max(away, 1.0)
-        return opening * opening
+        return opening(inputs, self.pinned, self.pinned_rate)[:, 0]
 
     def _features(self, inputs: Tensor) -> Tensor:
         angles = self.input_angles

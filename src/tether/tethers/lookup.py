@@ -1,6 +1,7 @@
 """The nearest memories of an input in torch, as fast as in NumPy: one operation that torch can trace.
 
-On a CPU it is the exact search of :mod:`tether.nearest`; elsewhere, distances to all memories, exact too.
+On a CPU it is the search of :mod:`tether.nearest`; elsewhere, distances to all memories. The nearest is exact
+in either; of the few nearest, near ties may go either way.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def _few_nearest(
     count: int,
 ) -> Tensor:
     if points.device.type != "cpu":
-        squared = (memories**2).sum(dim=1) - 2 * points @ memories.T
+        # From their middle, because far from the origin these sums would cancel.
+        around = memories - center
+        squared = (around**2).sum(dim=1) - 2 * (points - center) @ around.T
         return torch.topk(squared, count, largest=False).indices
     packed = (part.detach().numpy() for part in (memories, center, extent, blocks, offsets))
     return torch.from_numpy(query_few(points.detach().contiguous().numpy(), *packed, count=count))
@@ -71,7 +74,7 @@ def _by_row(operation: Any) -> Any:
     def batched(info: Any, in_dims: Any, points: Tensor, *rest: Any) -> Any:
         del info
         if in_dims[0] is None or any(dim is not None for dim in in_dims[1:]):
-            raise NotImplementedError("only inputs can be mapped over, not the memories of a tether")
+            raise TypeError("what is mapped over must be the inputs; got the memories of a tether.")
         points = points.movedim(in_dims[0], 0)
         return operation(points.flatten(0, 1), *rest).unflatten(0, points.shape[:2]), 0
 
