@@ -23,7 +23,8 @@ _ASKING = frozenset(
     {"type", "isinstance", "issubclass", "hasattr", "getattr", "callable", "id", "hash", "iter", "vars",
      "dir", "eval", "exec", "memoryview", "bytes", "bytearray", "__class__", "frombuffer", "ndarray",
      "matrix", "asmatrix", "shares_memory", "may_share_memory", "result_type", "can_cast", "issubdtype",
-     "isscalar", "iterable", "errstate", "seterr", "seterrcall", "nditer", "vectorize", "frompyfunc",
+     "isscalar", "iterable", "errstate", "seterr", "seterrcall", "nditer", "ndenumerate", "vectorize",
+     "frompyfunc",
      "lexsort", "simplefilter", "filterwarnings", "catch_warnings", "singledispatch"}
 )  # fmt: skip
 """Names by which code asks what it was given, or changes what happens where arithmetic fails."""

@@ -52,8 +52,9 @@ _EVIDENCE_ASSUMPTIONS = {
 }
 _ALWAYS = (
     "The input lies in the domain: `in_domain` of the prediction is true.",
-    "The trusted model is the pure function of one row that it was when the bounds were built, whatever rows "
-    "it is called with; distance is to the float64 values it returns.",
+    "The trusted model is the pure function that it was when the bounds were built, and distance is to the "
+    "float64 values it returns for one row alone. That it returns the same among other rows was tried, not "
+    "proved.",
     "The prediction is used in float64 as returned, without further rounding; the column float32 is of "
     "the model that `tether.single_precision` makes, and of the float32 numbers it returns.",
 )

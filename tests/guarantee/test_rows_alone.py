@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tether.programs import EnclosureError, enclose
+from tether.verification.tracing import trace
 
 
 def bump(x):
@@ -120,3 +123,34 @@ def test_rows_that_go_ways_of_their_own_are_followed(model):
     values = model(points[:, :2], points[:, 2:])
     assert (found.lower <= values).all() and (values <= found.upper).all()
     assert (found.upper - found.lower).max() < 1e-12
+
+
+class _Latch:
+    """Another function from its tenth call on."""
+
+    calls = 0
+
+    def __call__(self, states: Any, controls: Any) -> Any:
+        self.calls += 1
+        return states + 0.1 * controls * (1.0 if self.calls < 10 else 1.0000001)
+
+
+def test_what_the_trace_changed_in_the_model_is_refused() -> None:
+    with pytest.raises(EnclosureError, match="must"):
+        enclose(_Latch(), [[0.0, 0.0]], [[1.0, 1.0]], states=1)
+
+
+def test_imports_inside_the_model_are_followed_by_both_tracers() -> None:
+    def inside(states: Any, controls: Any) -> Any:
+        from math import pi
+
+        import numpy as local
+
+        out = local.zeros_like(states)
+        out[:, 0] = states[:, 0] + local.sin(pi * controls[:, 0])
+        return out
+
+    enclosed = enclose(inside, [[0.0, 0.0]], [[1.0, 0.25]], states=1)
+    assert enclosed.lower[0, 0] <= 0.0
+    assert enclosed.upper[0, 0] >= 1 + np.sin(np.pi / 4)
+    assert len(trace(inside, 1, 1, 1).outputs) == 1

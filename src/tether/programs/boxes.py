@@ -19,6 +19,7 @@ Pair = tuple[Array, Array]
 
 _CHECKED_POINTS = 2048
 _FEW_ROWS = (2, 1, 5)
+_COMPARED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +99,33 @@ def program_of(function: Function | Program, lower: Array, upper: Array, states:
     """M's program, checked against M itself at points of the boxes before anything is proved from it."""
     if isinstance(function, Program):
         return function
+    points = _points(lower, upper) if len(lower) else lower
+    before = _told(function, points, states)
     program = trace(function, states=states, controls=lower.shape[1] - states)
-    _check_program(program, function, lower, upper, states)
+    _check_program(program, function, points, states)
+    if before != _told(function, points, states):
+        raise EnclosureError(
+            "`function` must be pure; it returns other numbers than before it was called on symbols. It must "
+            "not keep anything from call to call."
+        )
     return program
 
 
-def _check_program(program: Program, function: Function, lower: Array, upper: Array, states: int) -> None:
+def _told(function: Function, points: Array, states: int) -> list[bytes] | None:
+    """What M returns for rows alone and together, bit by bit; None where it raises."""
+    few = points[:_COMPARED]
+    try:
+        return [
+            _values(function, rows, states).tobytes() for rows in (few, *(few[k : k + 1] for k in range(4)))
+        ]
+    except EnclosureError:
+        return None
+
+
+def _check_program(program: Program, function: Function, points: Array, states: int) -> None:
     """At each point M's own float64 value must lie in the program's enclosure of that point."""
-    if not len(lower):
+    if not len(points):
         return
-    points = _points(lower, upper)
     enclosed = _evaluate(program, points, points, derivatives=False)
     # Where a branch raises, or M is not defined, there is nothing to compare.
     defined = ~np.isnan(enclosed.lower).any(axis=1)

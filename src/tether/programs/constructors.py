@@ -474,7 +474,7 @@ _OF_SEQUENCES = (
     np.linalg.multi_dot,
 )  # fmt: skip
 # Those that NumPy does not ask us about, but that do nothing to entries themselves.
-_FOLLOWED = (np.poly1d, np.ndenumerate, np.broadcast, np.polynomial.polynomial.polyval)
+_FOLLOWED = (np.poly1d, np.broadcast, np.polynomial.polynomial.polyval)
 _KNOWN = {id(old): new for old, new in _REPLACED}
 _REPLACEMENTS = {id(new): old for old, new in _REPLACED}
 _OWN = (_Proxy, _Called, Node, np.ndarray)

@@ -8,6 +8,7 @@ themselves are left alone: compiled code that looks a name up there must find Nu
 
 from __future__ import annotations
 
+import builtins
 import math
 import sys
 import threading
@@ -249,13 +250,17 @@ def _alone(value: Any) -> Any:
 def patched(graph: Graph, function: Any) -> Iterator[None]:
     """NumPy and math as M sees them while it is traced."""
     with _LOCK:
-        places = _places(graph, function)
+        exchanged = _exchanged(graph)
+        places = _places(exchanged, function)
+        original = builtins.__import__
         CURRENT.append(graph)
+        builtins.__import__ = _importing(original, exchanged)
         try:
             for space, name, _, new in places:
                 space[name] = new
             yield
         finally:
+            builtins.__import__ = original
             CURRENT.pop()
             for space, name, old, _ in places:
                 if old is _NONE:
@@ -264,13 +269,11 @@ def patched(graph: Graph, function: Any) -> Iterator[None]:
                     space[name] = old
 
 
-def _places(graph: Graph, function: Any) -> list[tuple[dict[str, Any], str, Any, Any]]:
-    """Namespace, name, what is there and what is put there."""
+def _exchanged(graph: Graph) -> dict[int, tuple[Any, Any]]:
+    """What is exchanged, by its identity: what it was, and what M sees in its place."""
     makers = _makers(graph) | _converters(graph) | _takers(graph, np)
-    exchanged = [(np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))]
     by_original: dict[int, tuple[Any, Any]] = {}
-    places: list[tuple[dict[str, Any], str, Any, Any]] = []
-    for module, names in exchanged:
+    for module, names in ((np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))):
         for name, new in names.items():
             old = getattr(module, name)
             replaced = new if isinstance(new, _Ufunc) else _for_this_thread(old, new)
@@ -278,12 +281,32 @@ def _places(graph: Graph, function: Any) -> list[tuple[dict[str, Any], str, Any,
         own = {name: by_original[id(getattr(module, name))][1] for name in names}
         by_original[id(module)] = (module, _Module(module, own))
     by_original[id(np)][1].__dict__["linalg"] = by_original[id(np.linalg)][1]
+    return by_original
+
+
+def _places(
+    exchanged: dict[int, tuple[Any, Any]], function: Any
+) -> list[tuple[dict[str, Any], str, Any, Any]]:
+    """Namespace, name, what is there and what is put there."""
+    places: list[tuple[dict[str, Any], str, Any, Any]] = []
     for space in _namespaces(function):
-        known = [(name, by_original[id(value)]) for name, value in space.items() if id(value) in by_original]
+        known = [(name, exchanged[id(value)]) for name, value in space.items() if id(value) in exchanged]
         places += [(space, name, *pair) for name, pair in known]
         if "type" not in space:
             places.append((space, "type", _NONE, _type_of))
     return places
+
+
+def _importing(original: Callable[..., Any], exchanged: dict[int, tuple[Any, Any]]) -> Callable[..., Any]:
+    """`import` inside M's functions finds what its module would have had."""
+    mine = threading.get_ident()
+
+    def find(name: str, *args: Any, **options: Any) -> Any:
+        module = original(name, *args, **options)
+        own = threading.get_ident() == mine and called_by_user()
+        return exchanged.get(id(module), (module, module))[1] if own else module
+
+    return find
 
 
 class _Module(ModuleType):
