@@ -32,7 +32,7 @@ the functions of :mod:`math` on scalars; comparisons, where, select, ``if``, sig
 where they are decided over each box. All else raises `EnclosureError`, naming the line.
 """
 
-from tether.programs.boxes import Enclosure, Range, enclose, enclose_range, program_of
+from tether.programs.boxes import Enclosure, Range, enclose, enclose_range, evaluate, program_of
 from tether.programs.program import Program
 from tether.programs.refusal import EnclosureError
 from tether.programs.tracing import trace
@@ -44,6 +44,7 @@ __all__ = [
     "Range",
     "enclose",
     "enclose_range",
+    "evaluate",
     "program_of",
     "trace",
 ]

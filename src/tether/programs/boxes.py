@@ -126,7 +126,7 @@ def _check_program(program: Program, function: Function, points: Array, states: 
     """At each point M's own float64 value must lie in the program's enclosure of that point."""
     if not len(points):
         return
-    enclosed = _evaluate(program, points, points, derivatives=False)
+    enclosed = evaluate(program, points, points, derivatives=False)
     # Where a branch raises, or M is not defined, there is nothing to compare.
     defined = ~np.isnan(enclosed.lower).any(axis=1)
     points, enclosed = points[defined], Range(enclosed.lower[defined], enclosed.upper[defined])
@@ -190,7 +190,7 @@ def _check_boxes(lower: ArrayLike, upper: ArrayLike, states: int) -> Pair:
     return low, high
 
 
-def _evaluate(
+def evaluate(
     program: Program, lower: Array, upper: Array, *, derivatives: bool, rounding: bool = True
 ) -> Enclosure:
     """The interpreter on all cores; undefined outputs are NaN."""
@@ -217,13 +217,13 @@ def _evaluate(
 
 
 def _range(program: Program, lower: Array, upper: Array) -> Range:
-    enclosed = _evaluate(program, lower, upper, derivatives=False)
+    enclosed = evaluate(program, lower, upper, derivatives=False)
     _refuse_undefined(program, np.isnan(enclosed.lower).any(axis=1), lower, upper)
     return Range(enclosed.lower, enclosed.upper)
 
 
 def _enclose_once(program: Program, lower: Array, upper: Array, rounding: bool = True) -> Enclosure:
-    enclosed = _evaluate(program, lower, upper, derivatives=True, rounding=rounding)
+    enclosed = evaluate(program, lower, upper, derivatives=True, rounding=rounding)
     undefined = np.isnan(enclosed.lower).any(axis=1) | np.isnan(enclosed.jacobian_lower).any(axis=(1, 2))
     _refuse_undefined(program, undefined, lower, upper)
     return enclosed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -71,9 +72,48 @@ class Program:
         """The part of a graph that the outputs rest on."""
         kept = graph.reaches(outputs)
         place = {number: k for k, number in enumerate(kept)}
-        operands = [[place[k] for k in graph.operands[number]] for number in kept]
-        operations = np.array([graph.operations[number] for number in kept], dtype=np.int64)
-        values = np.array([graph.values[number] for number in kept], dtype=np.float64)
+        return cls._of(
+            [graph.operations[number] for number in kept],
+            [graph.values[number] for number in kept],
+            [[place[k] for k in graph.operands[number]] for number in kept],
+            [place[k] for k in outputs],
+            dimensions,
+            tuple(graph.lines[number] for number in kept),
+        )
+
+    def only(self, output: int) -> Program:
+        """The program of one output alone."""
+        tape = self.tape
+        operands = [
+            tape.operands[start:stop].tolist() for start, stop in pairwise(tape.starts.tolist())
+        ]
+        needed = {int(tape.outputs[output])}
+        for k in range(len(self) - 1, -1, -1):
+            if k in needed:
+                needed.update(operands[k])
+        kept = sorted(needed)
+        place = {number: k for k, number in enumerate(kept)}
+        return self._of(
+            tape.operations[kept].tolist(),
+            tape.values[kept].tolist(),
+            [[place[k] for k in operands[number]] for number in kept],
+            [place[int(tape.outputs[output])]],
+            self.dimensions,
+            tuple(self.lines[number] for number in kept),
+        )
+
+    @classmethod
+    def _of(
+        cls,
+        codes_: list[int],
+        constants: list[float],
+        operands: list[list[int]],
+        outputs: list[int],
+        dimensions: int,
+        lines: tuple[str, ...],
+    ) -> Program:
+        operations = np.array(codes_, dtype=np.int64)
+        values = np.array(constants, dtype=np.float64)
         depends: list[list[int]] = []
         for k, parts in enumerate(operands):
             if operations[k] == codes.INPUT:
@@ -90,9 +130,9 @@ class Program:
         ]
         tape = Tape(
             operations, values, _starts(operands), _flat(operands), _starts(depends), _flat(depends),
-            _starts(slots), _flat(slots), np.array([place[k] for k in outputs], dtype=np.int64),
+            _starts(slots), _flat(slots), np.array(outputs, dtype=np.int64),
         )  # fmt: skip
-        return cls(tape, dimensions, tuple(graph.lines[number] for number in kept))
+        return cls(tape, dimensions, lines)
 
 
 def _is_zero(operations: Numbers, values: Array, node: int) -> bool:

@@ -1,0 +1,92 @@
+"""BoxTree: for every output a box cut into smaller ones, found by a few comparisons.
+
+A node either has a cut, an input and a threshold, with what lies below it on the left and the rest on the
+right, or is a leaf. The leaves of a tree therefore cover its box without gaps, whatever the cuts are, and only
+cuts are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.kernels import compiled, in_threads
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+_SMALL_WORK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class BoxTree:
+    """P trees over one box, in one list of nodes.
+
+    Attributes:
+        lower: (D,) the box, both ends included.
+        upper: (D,).
+        roots: (P,) node at which the tree of each output begins.
+        cut: (V,) the input that a node cuts; -1 for a leaf.
+        threshold: (V,) below it is left, at and above it right.
+        left: (V,) node on the left; of a leaf, its number among the leaves.
+        right: (V,) node on the right; -1 for a leaf.
+    """
+
+    lower: Array
+    upper: Array
+    roots: Numbers
+    cut: Numbers
+    threshold: Array
+    left: Numbers
+    right: Numbers
+
+    @property
+    def leaves(self) -> int:
+        """How many there are in all trees."""
+        return int((self.cut < 0).sum())
+
+    def find(self, inputs: Array) -> Numbers:
+        """(N, P) leaves of inputs (N, D); beyond the box, those at its rim."""
+        inputs = np.ascontiguousarray(inputs)
+        found = np.empty((len(inputs), len(self.roots)), np.int64)
+
+        def run(rows: slice) -> None:
+            find_leaves(inputs[rows], self.roots, self.cut, self.threshold, self.left, self.right, found[rows])
+
+        if found.size < _SMALL_WORK:
+            run(slice(0, len(inputs)))
+        else:
+            in_threads(run, len(inputs))
+        return found
+
+    def contains(self, inputs: Array) -> NDArray[np.bool_]:
+        """(N,) whether inputs (N, D) lie in the box."""
+        return ((inputs >= self.lower) & (inputs <= self.upper)).all(axis=1)
+
+    def boxes(self) -> tuple[Array, Array]:
+        """(L, D) lower and upper corners of all leaves, both included."""
+        lower, upper = np.empty((self.leaves, len(self.lower))), np.empty((self.leaves, len(self.lower)))
+        waiting = [(int(root), self.lower, self.upper) for root in self.roots]
+        while waiting:
+            node, low, high = waiting.pop()
+            if self.cut[node] < 0:
+                lower[self.left[node]], upper[self.left[node]] = low, high
+                continue
+            below, above = high.copy(), low.copy()
+            below[self.cut[node]] = above[self.cut[node]] = self.threshold[node]
+            waiting += [(int(self.left[node]), low, below), (int(self.right[node]), above, high)]
+        return lower, upper
+
+
+@compiled
+def find_leaves(inputs, roots, cut, threshold, left, right, found):
+    """Fills `found` (N, P) with the leaf of each row in each tree."""
+    for row in range(inputs.shape[0]):
+        for output in range(roots.shape[0]):
+            node = roots[output]
+            while cut[node] >= 0:
+                # What is no number goes right; it lies in no box.
+                node = left[node] if inputs[row, cut[node]] < threshold[node] else right[node]
+            found[row, output] = left[node]
