@@ -1,8 +1,8 @@
 """A tree of boxes for M, grown where its first-order models are not good enough yet.
 
 Each output has a tree of its own, over the inputs along which it bends: an input whose derivative is proved
-constant over the box is never cut. Leaves are cut in half along the input that contributes most to the remainder;
-those first that hold rows, half of the time, and else those with the largest remainder.
+constant over the box is never cut. Leaves are cut in half along the input that contributes most to the
+remainder; those first that hold rows, half of the time, and else those with the largest remainder.
 """
 
 from __future__ import annotations
@@ -20,13 +20,33 @@ from tether.programs import Program, evaluate
 from tether.progress import Report
 
 _LINEAR = 1e-9
-"""Relative width of a derivative over the whole box up to which it is taken for constant; the proof does not rest
-on it."""
+"""Relative width of a derivative over the whole box up to which it counts as constant; no proof rests on it."""
 _LEAST_BATCH = 64
 _THINNEST = 1e-9
 """Share of the box below which a leaf is not cut further."""
 
+Numbers = NDArray[np.int64]
 Stopped = Literal["tolerance", "budget", "nothing left to cut"]
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What a tree is grown for.
+
+    Attributes:
+        tolerance: (P,) remainder that is good enough.
+        rows: (N, D) inputs in the box near which it matters most.
+        angles: (P,) which outputs are angles.
+        pinned: (D,) values at which M is followed exactly, NaN where none; see
+            :func:`tether.leaves.expand_boxes`.
+        most: leaves at most, in all trees.
+    """
+
+    tolerance: Array
+    rows: Array
+    angles: NDArray[np.bool_]
+    pinned: Array
+    most: int = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,50 +63,69 @@ class Grown:
 
     tree: BoxTree
     leaves: Leaves
-    output: NDArray[np.int64]
+    output: Numbers
     bends: NDArray[np.bool_]
     stopped: Stopped
 
 
+def grow(program: Program, lower: Array, upper: Array, aim: Aim, *, progress: Report | None = None) -> Grown:
+    """Trees for the outputs of a program, M's target, over the box from `lower` to `upper` (D,)."""
+    growth = _Growth(program, aim, lower, upper)
+    place = np.tile(np.arange(len(aim.tolerance)), (len(aim.rows), 1))  # (N, P) leaf of each row
+    while True:
+        score, count = growth.score, len(growth.node)
+        if progress is not None:
+            progress(min(count, aim.most), aim.most)
+        wanting = np.flatnonzero(score > 1)
+        if not len(wanting):
+            return growth.finish("tolerance")
+        if count >= aim.most:
+            return growth.finish("budget")
+        direction = growth.direction(wanting)
+        wanting, direction = wanting[direction >= 0], direction[direction >= 0]
+        if not len(wanting):
+            return growth.finish("nothing left to cut")
+        held = np.bincount(place.ravel(), minlength=count)[wanting]
+        quota = min(max(_LEAST_BATCH, count // 2), aim.most - count)
+        first = _first(score[wanting], held, growth.output[wanting], quota)
+        _move(place, aim.rows, growth.split(wanting[first], direction[first]))
+
+
 def bending_inputs(program: Program, lower: Array, upper: Array) -> NDArray[np.bool_]:
-    """(D,) along which inputs the only output of a program may bend over the box: by proof not along the rest."""
+    """(D,) along which inputs the only output of a program may bend over the box; not along the rest."""
     whole = evaluate(program, lower[None], upper[None], derivatives=True, rounding=False)
     low, high = whole.jacobian_lower[0, 0], whole.jacobian_upper[0, 0]
+    used = np.zeros(len(lower), dtype=bool)
+    used[np.unique(program.tape.inputs)] = True
     with np.errstate(invalid="ignore"):
         constant = high - low <= _LINEAR * np.maximum(np.abs(low), np.abs(high))
-    if not np.isfinite([whole.lower[0, 0], whole.upper[0, 0]]).all():  # a jump has any derivative
-        used = np.zeros(len(lower), dtype=bool)
-        used[np.unique(program.tape.inputs)] = True
-        return used & ~constant | used & np.isnan(low)
-    return ~constant
+    # Where M is not defined throughout, there may be a jump along anything it looks at.
+    return used & (~constant | ~np.isfinite(whole.lower[0, 0]))
 
 
 class _Cuts(NamedTuple):
-    """Leaves that were cut: along which input, where, and which leaf took the right half; the left keeps its own
-    number."""
+    """Leaves that were cut: along which input, where, and which leaf took the right half, the left none."""
 
-    leaf: NDArray[np.int64]
-    along: NDArray[np.int64]
+    leaf: Numbers
+    along: Numbers
     threshold: Array
-    right: NDArray[np.int64]
+    right: Numbers
 
 
 @dataclass
 class _Growth:
     """Leaves so far, as arrays that grow."""
 
-    programs: list[Program]
-    angles: NDArray[np.bool_]
-    tolerance: Array
+    program: Program
+    aim: Aim
     lower: Array
     upper: Array
-    cut: NDArray[np.int64] = field(init=False)
-    threshold: Array = field(init=False)
-    children: NDArray[np.int64] = field(init=False)
+    leaves: Leaves = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bends = np.stack([bending_inputs(p, self.lower, self.upper) for p in self.programs])
-        outputs = len(self.programs)
+        outputs = len(self.aim.tolerance)
+        self.programs = [self.program.only(k) for k in range(outputs)]
+        self.bends = np.stack([bending_inputs(part, self.lower, self.upper) for part in self.programs])
         self.cut = np.full(outputs, -1)
         self.threshold = np.zeros(outputs)
         self.children = np.full((outputs, 2), -1)
@@ -97,22 +136,23 @@ class _Growth:
         self.leaves = self._expand(self.output, self.low, self.high)
         self.extent = np.where(self.upper > self.lower, self.upper - self.lower, 1.0)
 
-    def _expand(self, output: NDArray[np.int64], low: Array, high: Array) -> Leaves:
+    def _expand(self, output: Numbers, low: Array, high: Array) -> Leaves:
         order = np.argsort(output, kind="stable")
         parts = []
         for k in np.unique(output):
             rows = order[output[order] == k]
-            parts.append(expand_boxes(self.programs[k], low[rows], high[rows], angle=bool(self.angles[k])))
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return Leaves.joined(parts).take(back)
+            angle = bool(self.aim.angles[k])
+            parts.append(
+                expand_boxes(self.programs[k], low[rows], high[rows], pinned=self.aim.pinned, angle=angle)
+            )
+        return Leaves.joined(parts).take(np.argsort(order))
 
     @property
     def score(self) -> Array:
         """(L,) remainder in units of what is tolerated."""
-        return self.leaves.remainder / self.tolerance[self.output]
+        return self.leaves.remainder / self.aim.tolerance[self.output]
 
-    def direction(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def direction(self, chosen: Numbers) -> Numbers:
         """The input to cut of each leaf chosen; -1: none is left."""
         shares = self.leaves.shares[chosen]
         width = (self.high - self.low)[chosen] / self.extent
@@ -122,106 +162,67 @@ class _Growth:
         largest = np.where(known, shares, 0.0).max(axis=1, keepdims=True)
         weight = np.where(known, shares, np.maximum(largest, 1.0) * (1 + width))
         weight = np.where(able, weight * (1 + 1e-12 * width), -np.inf)
-        direction = np.argmax(weight, axis=1)
-        return np.where(able.any(axis=1), direction, -1)
+        return np.where(able.any(axis=1), np.argmax(weight, axis=1), -1)
 
-    def split(self, chosen: NDArray[np.int64], direction: NDArray[np.int64]) -> _Cuts:
-        """Cuts leaves in half."""
+    def split(self, chosen: Numbers, along: Numbers) -> _Cuts:
+        """Cuts leaves in half; the left half keeps the leaf's number."""
         rows = np.arange(len(chosen))
-        threshold = 0.5 * self.low[chosen, direction] + 0.5 * self.high[chosen, direction]
-        nodes, first = self.node[chosen], len(self.cut)
-        self.cut[nodes], self.threshold[nodes] = direction, threshold
-        self.children[nodes] = first + np.stack([2 * rows, 2 * rows + 1], axis=1)
-        new = 2 * len(chosen)
-        self.cut = np.concatenate([self.cut, np.full(new, -1)])
-        self.threshold = np.concatenate([self.threshold, np.zeros(new)])
-        self.children = np.concatenate([self.children, np.full((new, 2), -1)])
+        threshold = 0.5 * self.low[chosen, along] + 0.5 * self.high[chosen, along]
+        low, high = self.low[chosen], self.high[chosen]
+        low[rows, along] = threshold
+        self.high[chosen, along] = threshold
         right = len(self.node) + rows
-        low, high = self.low[chosen].copy(), self.high[chosen].copy()
-        low[rows, direction] = threshold
-        self.high[chosen, direction] = threshold
-        self.node[chosen] = self.children[nodes, 0]
-        self.node = np.concatenate([self.node, self.children[nodes, 1]])
+        self._branch(chosen, along, threshold)
         self.output = np.concatenate([self.output, self.output[chosen]])
         self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
-        halves = self._expand(
-            np.tile(self.output[chosen], 2),
-            np.concatenate([self.low[chosen], low]),
-            np.concatenate([self.high[chosen], high]),
+        both = np.concatenate([chosen, right])
+        self.leaves = self.leaves.replaced(
+            chosen, self._expand(self.output[both], self.low[both], self.high[both])
         )
-        for name in Leaves.__dataclass_fields__:
-            values = getattr(self.leaves, name)
-            values[chosen] = getattr(halves, name)[rows]
-            object.__setattr__(self.leaves, name, np.concatenate([values, getattr(halves, name)[len(rows) :]]))
-        return _Cuts(chosen, direction, threshold, right)
+        return _Cuts(chosen, along, threshold, right)
+
+    def _branch(self, chosen: Numbers, along: Numbers, threshold: Array) -> None:
+        """Two nodes below that of each leaf chosen."""
+        nodes, count = self.node[chosen], len(chosen)
+        self.cut[nodes], self.threshold[nodes] = along, threshold
+        self.children[nodes] = len(self.cut) + np.arange(2 * count).reshape(count, 2)
+        self.node[chosen] = self.children[nodes, 0]
+        self.node = np.concatenate([self.node, self.children[nodes, 1]])
+        self.cut = np.concatenate([self.cut, np.full(2 * count, -1)])
+        self.threshold = np.concatenate([self.threshold, np.zeros(2 * count)])
+        self.children = np.concatenate([self.children, np.full((2 * count, 2), -1)])
 
     def finish(self, stopped: Stopped) -> Grown:
-        inner = self.cut >= 0
-        left, right = np.where(inner, self.children[:, 0], -1), self.children[:, 1]
+        """What was grown."""
+        left, right = self.children[:, 0].copy(), self.children[:, 1].copy()
         left[self.node] = np.arange(len(self.node))
         roots = np.arange(len(self.programs))
         tree = BoxTree(self.lower, self.upper, roots, self.cut, self.threshold, left, right)
         return Grown(tree, self.leaves, self.output, self.bends, stopped)
 
 
-def grow(
-    program: Program,
-    lower: Array,
-    upper: Array,
-    *,
-    tolerance: Array,
-    rows: Array,
-    angles: NDArray[np.bool_],
-    most: int = 20_000,
-    progress: Report | None = None,
-) -> Grown:
-    """Trees for the outputs of a program over a box.
+def _first(score: Array, held: Numbers, output: Numbers, quota: int) -> Numbers:
+    """Which leaves to cut next: half of them where rows are, half where the remainder is largest.
 
-    Args:
-        program: M's target.
-        lower: (D,) the box.
-        upper: (D,).
-        tolerance: (P,) remainder that is good enough.
-        rows: (N, D) inputs in the box near which it matters most.
-        angles: (P,) which outputs are angles.
-        most: leaves at most, in all trees.
-        progress: told how many there are.
+    As many of each output that is not good enough yet, so that one that never will be leaves something to the
+    others.
     """
-    programs = [program.only(k) for k in range(len(tolerance))]
-    growth = _Growth(programs, angles, tolerance, lower, upper)
-    place = np.tile(np.arange(len(tolerance)), (len(rows), 1))  # (N, P) leaf of each row
-    while True:
-        score, count = growth.score, len(growth.node)
-        if progress is not None:
-            progress(min(count, most), most)
-        wanting = np.flatnonzero(score > 1)
-        if not len(wanting):
-            return growth.finish("tolerance")
-        if count >= most:
-            return growth.finish("budget")
-        direction = growth.direction(wanting)
-        wanting, direction = wanting[direction >= 0], direction[direction >= 0]
-        if not len(wanting):
-            return growth.finish("nothing left to cut")
-        held = np.bincount(place.ravel(), minlength=count)[wanting]
-        quota = min(max(_LEAST_BATCH, count // 2), most - count)
-        first = _first(score[wanting], held, quota)
-        chosen, along = wanting[first], direction[first]
-        _moved(place, rows, growth.split(chosen, along))
-
-
-def _first(score: Array, held: NDArray[np.int64], quota: int) -> NDArray[np.int64]:
-    """Half of the quota where rows are, half where the remainder is largest."""
     score = np.minimum(score, 1e300)
-    by_rows = np.argsort(-np.where(held > 0, score * np.sqrt(held), -1.0), kind="stable")
-    by_rows = by_rows[: min(quota // 2, int((held > 0).sum()))]
-    by_size = np.argsort(-score, kind="stable")[: quota - len(by_rows)]
-    return np.union1d(by_rows, by_size)
+    outputs = np.unique(output)
+    chosen = []
+    for k in outputs:
+        own = np.flatnonzero(output == k)
+        each = max(1, quota // len(outputs))
+        by_rows = own[np.argsort(-score[own] * np.sqrt(held[own]), kind="stable")]
+        by_rows = by_rows[: min(-(-each // 2), int((held[own] > 0).sum()))]
+        by_size = own[np.argsort(-score[own], kind="stable")][: each - len(by_rows)]
+        chosen.append(np.union1d(by_rows, by_size))
+    return np.concatenate(chosen)[:quota]
 
 
-def _moved(place: NDArray[np.int64], rows: Array, cuts: _Cuts) -> None:
-    """Moves rows that lie right of a cut to the leaf there."""
-    slot = np.full(cuts.right[0], -1)
+def _move(place: Numbers, rows: Array, cuts: _Cuts) -> None:
+    """Moves rows that lie right of a cut to the leaf there; `place` (N, P) is their leaf in each tree."""
+    slot = np.full(int(cuts.right[0]), -1)
     slot[cuts.leaf] = np.arange(len(cuts.leaf))
     for column in place.T:
         touched = np.flatnonzero(slot[column] >= 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array
 from tether.programs import Enclosure, Program, evaluate
@@ -22,8 +23,8 @@ class Leaves:
         middle: (K, D).
         value: (K,).
         slope: (K, D).
-        remainder: (K,) at least ``|M - A|`` over the box, in exact arithmetic and with the rounding of M's own
-            float64 evaluation; infinite where nothing is known.
+        remainder: (K,) at least ``|M - A|`` over the box, for M's exact value and for what NumPy computes of
+            it; infinite where nothing is known.
         shares: (K, D) what each input contributes to the remainder.
     """
 
@@ -33,27 +34,49 @@ class Leaves:
     remainder: Array
     shares: Array
 
-    def take(self, rows: Array) -> Leaves:
+    def take(self, rows: NDArray[np.int64]) -> Leaves:
         """Some of them."""
-        return Leaves(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Leaves(*(part[rows] for part in self._parts()))
+
+    def replaced(self, rows: NDArray[np.int64], others: Leaves) -> Leaves:
+        """With the first of the others in the place of some, and the rest of the others at the end."""
+        joined = [
+            np.concatenate([a, b[len(rows) :]]) for a, b in zip(self._parts(), others._parts(), strict=True)
+        ]
+        for part, other in zip(joined, others._parts(), strict=True):
+            part[rows] = other[: len(rows)]
+        return Leaves(*joined)
 
     @classmethod
     def joined(cls, parts: list[Leaves]) -> Leaves:
         """One after the other."""
-        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in cls.__dataclass_fields__))
+        return cls(*(np.concatenate(part) for part in zip(*(p._parts() for p in parts), strict=True)))
+
+    def _parts(self) -> tuple[Array, ...]:
+        return self.middle, self.value, self.slope, self.remainder, self.shares
 
 
-def expand_boxes(program: Program, lower: Array, upper: Array, *, angle: bool = False) -> Leaves:
+def expand_boxes(
+    program: Program, lower: Array, upper: Array, *, pinned: Array | None = None, angle: bool = False
+) -> Leaves:
     """First-order models over boxes (K, D) of the only output of `program`.
 
+    Around their middles; a box that holds the `pinned` values (D,), NaN for inputs that have none, around
+    these, and by M's derivative there: where M is followed exactly, it is so to first order.
+
     By the mean-value theorem along the segment from the middle m to s: ``M(s) - M(m) - J (s - m)`` is the
-    integral along it of the derivative's deviation from J, times ``s - m``. Sound because after a share t of the
-    way a point lies in the box shrunk to t around m: of n equal pieces of the way, piece k lies in shell k of n,
-    and the integral is at most the mean of the deviations enclosed over the shells. J is the derivative at the
-    middle, or the middle of what is enclosed over the box, whichever leaves less; or 0, where M's range over the
-    box says more than its derivatives do (a slope may be infinite).
+    integral along it of the derivative's deviation from J, times ``s - m``. Sound because after a share t of
+    the way a point lies in the box shrunk to t around m: of n equal pieces of the way, piece k lies in shell
+    k of n, and the integral is at most the mean of the deviations enclosed over the shells. J is the
+    derivative at the middle, or the middle of what is enclosed over the box, whichever leaves less; or 0,
+    where M's range over the box says more than its derivatives do (a slope may be infinite).
     """
     middle = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
+    held = np.zeros(len(lower), dtype=bool)
+    if pinned is not None and not np.isnan(pinned).all():
+        agreed = np.isnan(pinned) | ((lower <= pinned) & (pinned <= upper))
+        held = agreed.all(axis=1)
+        middle = np.where(held[:, None] & ~np.isnan(pinned), pinned, middle)
     reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
     point = evaluate(program, middle, middle, derivatives=True)
     shells = [
@@ -73,7 +96,7 @@ def expand_boxes(program: Program, lower: Array, upper: Array, *, angle: bool = 
     remainders = np.stack([remainder for _, _, remainder in models])
     if angle:  # on the circle nothing is farther than half a turn
         remainders = np.minimum(remainders, HALF_TURN)
-    best = np.argmin(remainders, axis=0)
+    best = np.where(held & np.isfinite(remainders[0]), 0, np.argmin(remainders, axis=0))
     rows = np.arange(len(lower))
     slopes = np.stack([slope for slope, _, _ in models])[best, rows]
     shares = np.stack([part for _, part, _ in models])[best, rows]

@@ -1,8 +1,8 @@
 """BoxTree: for every output a box cut into smaller ones, found by a few comparisons.
 
 A node either has a cut, an input and a threshold, with what lies below it on the left and the rest on the
-right, or is a leaf. The leaves of a tree therefore cover its box without gaps, whatever the cuts are, and only
-cuts are stored.
+right, or is a leaf. The leaves of a tree therefore cover its box without gaps, whatever the cuts are, and
+only cuts are stored.
 """
 
 from __future__ import annotations
@@ -47,13 +47,20 @@ class BoxTree:
         """How many there are in all trees."""
         return int((self.cut < 0).sum())
 
+    @property
+    def nodes(self) -> tuple[Numbers, Numbers, Array, Numbers, Numbers]:
+        """What :func:`find_leaves` is given besides the inputs."""
+        return self.roots, self.cut, self.threshold, self.left, self.right
+
     def find(self, inputs: Array) -> Numbers:
         """(N, P) leaves of inputs (N, D); beyond the box, those at its rim."""
         inputs = np.ascontiguousarray(inputs)
         found = np.empty((len(inputs), len(self.roots)), np.int64)
 
         def run(rows: slice) -> None:
-            find_leaves(inputs[rows], self.roots, self.cut, self.threshold, self.left, self.right, found[rows])
+            find_leaves(
+                inputs[rows], self.roots, self.cut, self.threshold, self.left, self.right, found[rows]
+            )
 
         if found.size < _SMALL_WORK:
             run(slice(0, len(inputs)))

@@ -84,9 +84,7 @@ class Program:
     def only(self, output: int) -> Program:
         """The program of one output alone."""
         tape = self.tape
-        operands = [
-            tape.operands[start:stop].tolist() for start, stop in pairwise(tape.starts.tolist())
-        ]
+        operands = [tape.operands[start:stop].tolist() for start, stop in pairwise(tape.starts.tolist())]
         needed = {int(tape.outputs[output])}
         for k in range(len(self) - 1, -1, -1):
             if k in needed:
