@@ -20,7 +20,7 @@ from tether.programs import Program, evaluate
 from tether.progress import Report
 
 _LINEAR = 1e-9
-"""Relative width of a derivative over the whole box up to which it counts as constant; no proof rests on it."""
+"""Relative width of a derivative up to which it counts as constant over the box; no proof rests on it."""
 _LEAST_BATCH = 64
 _THINNEST = 1e-9
 """Share of the box below which a leaf is not cut further."""
@@ -100,7 +100,7 @@ def bending_inputs(program: Program, lower: Array, upper: Array) -> NDArray[np.b
     with np.errstate(invalid="ignore"):
         constant = high - low <= _LINEAR * np.maximum(np.abs(low), np.abs(high))
     # Where M is not defined throughout, there may be a jump along anything it looks at.
-    return used & (~constant | ~np.isfinite(whole.lower[0, 0]))
+    return used & (~constant | np.full_like(used, not np.isfinite(whole.lower[0, 0])))
 
 
 class _Cuts(NamedTuple):

@@ -1,0 +1,83 @@
+"""Room by what the data show: no row sets it, and what lies in it is what was claimed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tether.cells import Cells
+from tether.room import Spread, calibrate_room, local_scale
+
+
+def chain(count: int) -> Cells:
+    memories = np.arange(count, dtype=np.float64)[:, None]
+    edges = np.column_stack([np.arange(count - 1), np.arange(1, count)])
+    return Cells(
+        memories=memories,
+        edges=edges,
+        scale=np.ones(1),
+        radii=np.ones(count),
+        box_lower=np.array([-1.0]),
+        box_upper=np.array([float(count)]),
+    )
+
+
+def observed(rng: np.random.Generator, episodes: int, rows: int, cells: int) -> Spread:
+    """Noise that grows from cell to cell."""
+    cell = rng.integers(0, cells, episodes * rows)
+    episode = np.repeat(np.arange(episodes), rows)
+    level = rng.uniform(0.5, 1.5, episodes)[episode]
+    distance = np.abs(rng.normal(size=(len(cell), 2))) * (level * (1 + cell))[:, None] * [1.0, 1e-3]
+    return Spread(cell, distance, episode)
+
+
+def test_new_episodes_lie_in_the_band() -> None:
+    rng = np.random.default_rng(1)
+    cells = chain(8)
+    half_width, band = calibrate_room(cells, observed(rng, 80, 100, 8), alpha=0.05)
+    new = observed(rng, 200, 100, 8)
+    inside = (new.distance <= half_width[new.cell]).mean(axis=0)
+    assert (inside >= band.probability).all()
+    assert band.probability == pytest.approx(0.95 * 80 / 81)
+    assert (inside <= 0.99).all()  # and is not wide for nothing
+
+
+def test_a_glitch_does_not_set_the_room() -> None:
+    rng = np.random.default_rng(2)
+    cells, seen = chain(8), observed(rng, 40, 100, 8)
+    before, _ = calibrate_room(cells, seen, alpha=0.01)
+    seen.distance[[7, 1234]] = 1e6
+    after, band = calibrate_room(cells, seen, alpha=0.01)
+    np.testing.assert_allclose(after, before, rtol=0.25)
+    assert set(band.rows) == {7, 1234}
+
+
+def test_scale_is_local_and_pools_neighbours() -> None:
+    rng = np.random.default_rng(3)
+    cells, seen = chain(8), observed(rng, 80, 100, 8)
+    scale = local_scale(cells, seen)
+    assert (np.diff(scale[:, 0]) > 0).all()
+    for k in (0, 4):
+        near = np.isin(seen.cell, [k - 1, k, k + 1])
+        pooled = np.sort(seen.distance[near, 0])
+        own = pooled[int(np.ceil(0.75 * (len(pooled) - 1)))]
+        whole = np.quantile(seen.distance[:, 0], 0.75, method="higher")
+        share = len(pooled) / (len(pooled) + 20)
+        assert scale[k, 0] == pytest.approx(share * own + (1 - share) * whole)
+
+
+@pytest.mark.parametrize("unseen", ["follow", "open"])
+def test_cells_without_data(unseen: str) -> None:
+    rng = np.random.default_rng(4)
+    cells, seen = chain(9), observed(rng, 20, 50, 8)
+    half_width, _ = calibrate_room(cells, seen, alpha=0.01, unseen=unseen)  # type: ignore[arg-type]
+    expected = 0.0 if unseen == "follow" else half_width[:8].max(axis=0)
+    np.testing.assert_array_equal(half_width[8], np.broadcast_to(expected, 2))
+
+
+def test_an_exact_model_leaves_no_room() -> None:
+    cells = chain(3)
+    seen = Spread(np.zeros(30, dtype=np.int64), np.zeros((30, 1)), np.repeat(np.arange(3), 10))
+    half_width, band = calibrate_room(cells, seen, alpha=0.01)
+    assert (half_width == 0).all()
+    assert band.rows == ()
