@@ -72,10 +72,10 @@ def expand_boxes(
     where M's range over the box says more than its derivatives do (a slope may be infinite).
     """
     middle = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
-    held: NDArray[np.bool_] = np.zeros(len(lower), dtype=bool)
+    held = np.zeros(len(lower), dtype=bool)
     if pinned is not None and not np.isnan(pinned).all():
         agreed = np.isnan(pinned) | ((lower <= pinned) & (pinned <= upper))
-        held = agreed.all(axis=1)
+        held = np.logical_and.reduce(agreed, axis=1)
         middle = np.where(held[:, None] & ~np.isnan(pinned), pinned, middle)
     reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
     point = evaluate(program, middle, middle, derivatives=True)

@@ -2,7 +2,7 @@
 
 The half-width of a cell is a local scale, the spread of what was observed there, times one factor for each
 output. The factor is chosen on episodes that had no say in the scale, so that a stated share of what was
-observed lies in the band: a claim about reality, by statistics, beside the one about M. No single row sets it.
+observed lies in the band: a claim about reality, by statistics, beside the one about M. No row alone sets it.
 
 Episodes are the unit of chance (hierarchical conformal prediction: Lee, Barber and Willett, 2023). With every
 row of an episode weighted alike and every episode too, a new row of a new episode like the n at hand lies

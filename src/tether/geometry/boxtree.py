@@ -48,6 +48,15 @@ class BoxTree:
         return int((self.cut < 0).sum())
 
     @property
+    def depth(self) -> int:
+        """Cuts on the longest way from a root to a leaf."""
+        depth, level = 0, self.roots
+        while len(level := level[self.cut[level] >= 0]):
+            level = np.concatenate([self.left[level], self.right[level]])
+            depth += 1
+        return depth
+
+    @property
     def nodes(self) -> tuple[Numbers, Numbers, Array, Numbers, Numbers]:
         """What :func:`find_leaves` is given besides the inputs."""
         return self.roots, self.cut, self.threshold, self.left, self.right

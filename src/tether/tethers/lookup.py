@@ -68,7 +68,7 @@ def _(
     return points.new_empty((points.shape[0], count), dtype=torch.int64)
 
 
-def _by_row(operation: Any) -> Any:
+def by_row(operation: Any) -> Any:
     """Rows do not know of one another, so that rows of a batch of batches are just more rows."""
 
     def batched(info: Any, in_dims: Any, points: Tensor, *rest: Any) -> Any:
@@ -81,8 +81,8 @@ def _by_row(operation: Any) -> Any:
     return batched
 
 
-_nearest.register_vmap(_by_row(_nearest))
-_few_nearest.register_vmap(_by_row(_few_nearest))
+_nearest.register_vmap(by_row(_nearest))
+_few_nearest.register_vmap(by_row(_few_nearest))
 
 
 class CellLookup(Fixed):

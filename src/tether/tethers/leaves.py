@@ -1,0 +1,105 @@
+"""The leaves of a :class:`BoxTree` that inputs lie in, in torch: one operation that it can trace.
+
+On a CPU it is the compiled walk of :mod:`tether.geometry.boxtree`; elsewhere all rows walk together, a level at a
+time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tether.geometry.boxtree import BoxTree, find_leaves
+from tether.kernels import in_threads
+from tether.tethers.lookup import by_row
+from tether.tethers.tether import Fixed
+
+_SMALL_WORK = 4096
+
+
+@torch.library.custom_op("tether::leaves", mutates_args=())
+def _leaves(
+    points: Tensor, roots: Tensor, cut: Tensor, threshold: Tensor, left: Tensor, right: Tensor, depth: int
+) -> Tensor:
+    if points.device.type != "cpu":
+        return walk(points, roots, cut, threshold, left, right, depth)
+    rows = points.detach().contiguous().numpy()
+    nodes = [part.detach().numpy() for part in (roots, cut, threshold, left, right)]
+    found = np.empty((len(rows), len(nodes[0])), np.int64)
+
+    def run(part: slice) -> None:
+        find_leaves(rows[part], *nodes, found[part])
+
+    if found.size < _SMALL_WORK:
+        run(slice(0, len(rows)))
+    else:
+        in_threads(run, len(rows))
+    return torch.from_numpy(found)
+
+
+@_leaves.register_fake
+def _(
+    points: Tensor, roots: Tensor, cut: Tensor, threshold: Tensor, left: Tensor, right: Tensor, depth: int
+) -> Tensor:
+    del cut, threshold, left, right, depth
+    return points.new_empty((points.shape[0], roots.shape[0]), dtype=torch.int64)
+
+
+_leaves.register_vmap(by_row(_leaves))
+
+
+def walk(
+    points: Tensor, roots: Tensor, cut: Tensor, threshold: Tensor, left: Tensor, right: Tensor, depth: int
+) -> Tensor:
+    """(N, P) leaves of points (N, D), without a branch."""
+    node = roots.expand(points.shape[0], -1)
+    for _ in range(depth):
+        along = cut[node]
+        below = points.gather(1, along.clamp_min(0)) < threshold[node]
+        node = torch.where(along < 0, node, torch.where(below, left[node], right[node]))
+    return left[node]
+
+
+class TreeLookup(Fixed):
+    """Leaves of physical inputs (N, D), and whether they lie in the box."""
+
+    lower: Tensor
+    upper: Tensor
+    roots: Tensor
+    cut: Tensor
+    threshold: Tensor
+    left: Tensor
+    right: Tensor
+
+    STORED = ("lower", "upper", "roots", "cut", "threshold", "left", "right")
+
+    def __init__(self, tree: BoxTree) -> None:
+        super().__init__()
+        for name in self.STORED:
+            self.register_buffer(name, torch.from_numpy(np.array(getattr(tree, name))))
+        self.depth = tree.depth
+
+    @property
+    def tree(self) -> BoxTree:
+        """The tree as NumPy sees it."""
+        return BoxTree(*(getattr(self, name).cpu().numpy() for name in self.STORED))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(N, P) the leaf of each output's tree."""
+        nodes = (self.roots, self.cut, self.threshold, self.left, self.right)
+        return _leaves(inputs.detach(), *nodes, self.depth)
+
+    def inside(self, inputs: Tensor) -> Tensor:
+        """(N,) whether inputs lie in the box, its limits included."""
+        return ((inputs >= self.lower) & (inputs <= self.upper)).all(dim=-1)
+
+    def get_extra_state(self) -> Any:
+        """How deep the trees are."""
+        return {"depth": self.depth}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Of the trees that are loaded."""
+        self.depth = int(state["depth"])
