@@ -99,7 +99,7 @@ def test_linear_inputs_are_never_cut():
     assert bending_inputs(program.only(0), lower, upper).tolist() == [False, False, True, True, False]
     aim = Aim(np.full(2, 0.01), np.empty((0, 5)), np.zeros(2, dtype=bool), np.full(5, np.nan), 5000)
     found = grow(program, lower, upper, aim)
-    assert set(found.tree.cut[found.tree.cut >= 0]) == {2, 3}
+    assert set(found.tree.cut[found.tree.cut >= 0]) <= {2, 3}
 
 
 def test_pinned_values_are_followed_exactly():

@@ -79,7 +79,7 @@ class BoxTree:
 
     def contains(self, inputs: Array) -> NDArray[np.bool_]:
         """(N,) whether inputs (N, D) lie in the box."""
-        return ((inputs >= self.lower) & (inputs <= self.upper)).all(axis=1)
+        return np.logical_and.reduce((inputs >= self.lower) & (inputs <= self.upper), axis=1)
 
     def boxes(self) -> tuple[Array, Array]:
         """(L, D) lower and upper corners of all leaves, both included."""

@@ -1,7 +1,7 @@
 """The leaves of a :class:`BoxTree` that inputs lie in, in torch: one operation that it can trace.
 
-On a CPU it is the compiled walk of :mod:`tether.geometry.boxtree`; elsewhere all rows walk together, a level at a
-time.
+On a CPU it is the compiled walk of :mod:`tether.geometry.boxtree`; elsewhere all rows walk together, level by
+level.
 """
 
 from __future__ import annotations
