@@ -26,6 +26,7 @@ __all__ = [
     "UnconstrainedModel",
     "constrain",
     "is_constrained",
+    "is_direct",
     "mlp",
 ]
 
@@ -71,6 +72,11 @@ class ConstrainedModel(Model):
         self, network: nn.Module, frame: Frame, cells: Cells, bounds: Bounds, *, operator: Operator = "clip"
     ) -> None:
         super().__init__(network, frame, tether_over(cells, bounds), operator=operator)
+
+
+def is_direct(model: object) -> TypeGuard[DirectModel]:
+    """Whether a model asks M at run time, however it was put together."""
+    return kind_of(model) == DirectTether.kind
 
 
 def is_constrained(model: object) -> TypeGuard[ConstrainedModel]:

@@ -56,11 +56,11 @@ def save(model: Model, path: str | Path) -> None:
         "network": network_spec(model.network),
         "record": model.record,
     }
-    if metadata["kind"] not in _WRITERS:
+    if metadata["kind"] not in _WRITERS or "kind" not in vars(type(model.tether)):
         # Its limits would be lost, and what is read back would not be tethered.
         raise TypeError(
-            f"`model` must be of a kind that Tether can read back; got {type(model).__name__}. Save what it "
-            "is made of yourself."
+            "`model` must have a tether of a kind that Tether can read back; got "
+            f"{type(model.tether).__name__}. Save what it is made of yourself."
         )
     arrays |= _WRITERS[metadata["kind"]](model)
     if is_constrained(model):

@@ -45,6 +45,7 @@ def certify_command(
         from tether.adapters.callables import load_trusted
         from tether.atomic import write_json, write_text
         from tether.certificate import certify
+        from tether.constrained import is_constrained
         from tether.monotone import is_monotone
         from tether.report.tables import certificate_lines, delta_grid, rich_table
         from tether.runs import certificate_page
@@ -52,6 +53,7 @@ def certify_command(
     if is_monotone(learned):
         _certify_monotone(learned, trusted, out)
         return
+    assert is_constrained(learned)
     certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):

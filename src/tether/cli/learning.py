@@ -242,7 +242,7 @@ def info(model: ModelPath) -> None:
         from rich.table import Table
 
         from tether.certificate import output_deltas
-        from tether.constrained import is_constrained
+        from tether.constrained import is_constrained, is_direct
         from tether.monotone import is_monotone
         from tether.report.tables import delta_grid, rich_table
         from tether.storage import peek
@@ -262,7 +262,7 @@ def info(model: ModelPath) -> None:
             "evidence": learned.bounds.evidence,
             "coverage radius": f"{learned.cells.radii.max():.4g} (scaled) at most",
         }
-    elif learned.tether.kind == "direct":
+    elif is_direct(learned):
         rows |= {
             "tether": "direct: the trusted model at run time, and a network within the half-width of it",
             "half-width": ", ".join(

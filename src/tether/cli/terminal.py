@@ -61,13 +61,12 @@ def model_file(path: Path) -> Path:
 
 def constrained_model(path: Path, missing: str) -> ConstrainedModel | MonotoneModel:
     """The model, which must have cells; monotone by construction or not."""
-    from tether.constrained import is_constrained
-    from tether.model import kind_of
+    from tether.constrained import is_constrained, is_direct
     from tether.monotone import is_monotone
     from tether.storage import peek
 
     learned = peek(model_file(path))
-    if kind_of(learned) == "direct":
+    if is_direct(learned):
         raise ValueError(
             f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
             "model by construction: see `tether info`."

@@ -1,7 +1,7 @@
 """Model: a network, a frame, a tether and an operator.
 
-The geometry (memories, bounds, scales) is float64 whatever the dtype of the network, and the operator works in
-float64, so that casting a model to half precision can change its predictions but never its guarantee.
+The geometry (memories, bounds, scales) is float64 whatever the dtype of the network, and the operator works
+in float64, so that casting a model to half precision can change its predictions but never its guarantee.
 """
 
 from __future__ import annotations
@@ -229,9 +229,14 @@ class Model(nn.Module):
         limits = RowLimits(*(part.cpu().numpy() for part in found))
         base = self.frame.base(inputs[:, : len(self.schema.states)])
         # Rounding is monotone: adding the same base to numbers in order keeps them in order.
-        ends = (base + part for part in (target, limits.lower, limits.upper))
-        delta = np.where(limits.in_domain[:, None], limits.delta, np.inf)
-        return Prediction(*ends, limits.cell, limits.in_domain, delta)
+        return Prediction(
+            base + target,
+            base + limits.lower,
+            base + limits.upper,
+            limits.cell,
+            limits.in_domain,
+            np.where(limits.in_domain[:, None], limits.delta, np.inf),
+        )
 
     def _handle_outside(
         self, prediction: Prediction, inputs: Array, outside: Outside, trusted: TrustedModel | Callable | None

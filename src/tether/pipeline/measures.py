@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether.certificate import delta_quantiles
-from tether.constrained import is_constrained
+from tether.constrained import is_constrained, is_direct
 from tether.pipeline.methods import TrainedRun
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
@@ -28,7 +28,7 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "operator_input_spread": run.history.evaluations[-1].operator_input_spread,
         "operator_saturated": run.history.evaluations[-1].operator_saturated,
     }
-    if run.method.tether == "direct":
+    if is_direct(run.model) and run.method.tether == "direct":
         width = schema.capped(run.model.tether.half_width.cpu().numpy())
         result |= {
             "delta_certified": {
