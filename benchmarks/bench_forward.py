@@ -58,7 +58,7 @@ def best_seconds(one: Callable[[], object], two: Callable[[], object], rounds: i
 def compare(model: ConstrainedModel, batch: int, rounds: int) -> tuple[float, float]:
     rng = np.random.default_rng(batch)
     states, controls = rng.standard_normal((batch, 3)), rng.standard_normal((batch, 2))
-    features = torch.from_numpy(model.frame.features(np.concatenate([states, controls], axis=1))).float()
+    features = model.frame.features(torch.from_numpy(np.concatenate([states, controls], axis=1))).float()
 
     def bare() -> None:
         with torch.inference_mode():

@@ -71,7 +71,7 @@ def test_a_false_claim_is_found_on_two_cores(model: ConstrainedModel) -> None:
     found = public_attack(false, bent(), evaluations=250_000, jobs=2)
     assert found.broken
     inputs = np.array([list(found.inputs.values())])
-    limits = false.limits(inputs, false.locate(inputs))
+    limits = false.limits(inputs)
     values, output = bent()(inputs, None), false.schema.outputs.index(found.output)
     farthest = max(abs(values - limits.lower)[0, output], abs(limits.upper - values)[0, output])
     assert farthest == pytest.approx(found.distance, rel=1e-12)

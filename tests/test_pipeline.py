@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import tether
 from tether.certificate import approximation_cost
@@ -196,8 +197,9 @@ def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):
     test = problem.split.test
     found = model.predict(test.states, test.controls, details=True)
     assert ((found.next_states >= found.lower) & (found.next_states <= found.upper)).all()
-    center, scale = model.frame.output_tensors
-    bare = (center + scale * model.raw(test.inputs)).detach().numpy() + model.frame.base(test.states)
+    raw = model.raw(torch.from_numpy(test.inputs)).detach().numpy()
+    outputs = model.frame.outputs
+    bare = outputs.center + outputs.scale * raw + model.frame.base(test.states)
     moved = bare != found.next_states
     assert 0 < moved.mean() < 1
     np.testing.assert_array_equal(found.next_states[moved], np.clip(bare, found.lower, found.upper)[moved])

@@ -191,7 +191,7 @@ def test_the_explorer_finds_the_nearest_memory(opened, small_demo):
     for k in range(len(source["references"])):
         explorer.locator("[data-choice=reference]").select_option(str(k))
         chosen[k] = int(explorer.get_attribute("data-cell"))
-        assert chosen[k] == model.locate(model_inputs(source, k)).cell[0]
+        assert chosen[k] == model.limits(model_inputs(source, k)).cell[0]
 
 
 def model_inputs(source, k):

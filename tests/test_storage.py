@@ -19,7 +19,9 @@ from conftest import frictionless
 from tether import ConstrainedModel, StorageError, TrainingConfig, Transitions, TrustedModel
 from tether.atomic import read_tensors, write_bytes, write_json, write_tensors, write_text
 from tether.constrained import DirectModel, UnconstrainedModel, mlp
+from tether.model import Model
 from tether.storage import _digest, peek
+from tether.tethers import FreeTether, IntervalTether
 
 BRIEF: dict[str, Any] = {"memories": 8, "hidden": (8,), "seed": 3}
 
@@ -130,7 +132,7 @@ def test_a_direct_model_without_its_trusted_one(model: ConstrainedModel, tmp_pat
         tether.load(path)
     assert "\n" not in str(told.value)
     seen = peek(path)
-    assert isinstance(seen, DirectModel) and seen.half_width.tolist() == [0.3, 0.3]
+    assert isinstance(seen, DirectModel) and seen.tether.half_width.tolist() == [0.3, 0.3]
     with pytest.raises(ValueError, match="read without its trusted model"):
         seen.predict(np.zeros((1, 2)), np.zeros((1, 1)))
 
@@ -261,11 +263,16 @@ def test_an_operator_that_is_not_known_is_refused(saved: Path) -> None:
 
 
 def test_a_model_whose_limits_would_be_lost_is_not_saved(model: ConstrainedModel, tmp_path: Path) -> None:
-    class Tied(UnconstrainedModel.__base__):  # type: ignore[misc, name-defined]
-        operator, locate, limits = "clip", ConstrainedModel.locate, ConstrainedModel.limits
+    class Tied(IntervalTether):
+        """Limits of one's own under a known name."""
 
-    with pytest.raises(TypeError, match="`model` must be of a kind that Tether can read back; got Tied"):
-        tether.save(Tied(model.network, model.frame), tmp_path / "model.safetensors")
+    class Named(FreeTether):
+        kind = "named"
+
+    for own in (Tied(model.cells, model.bounds), Named(2)):
+        message = f"`model` must have a tether of a kind that Tether can read back; got {type(own).__name__}"
+        with pytest.raises(TypeError, match=message):
+            tether.save(Model(model.network, model.frame, own), tmp_path / "model.safetensors")
     assert not list(tmp_path.iterdir())
 
 

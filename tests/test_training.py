@@ -102,7 +102,7 @@ def test_gamma_widens_both_bounds_alike():
     shift = frame.outputs.center / frame.outputs.scale
     assert data.train.target is not None
     raw = (
-        mlp(3, 2, (8,))(torch.from_numpy(frame.features(data.train.inputs)).float()).detach().numpy() + shift
+        mlp(3, 2, (8,))(frame.features(torch.from_numpy(data.train.inputs)).float()).detach().numpy() + shift
     )
     for gamma, loss in losses.items():
         limit = 0.01 * (1 + 2 * (gamma > 0)) / frame.outputs.scale

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from tether.affine import AffineModel
     from tether.attack import Attack, attack
     from tether.certificate import Certificate, certify
-    from tether.constrained import ConstrainedModel, Prediction, mlp
+    from tether.constrained import ConstrainedModel
     from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
     from tether.errors import CertificateError, StorageError, TrustedModelError
     from tether.memories import GrowingNeuralGas, Memories, fit_memories
+    from tether.model import Model, Prediction, mlp
     from tether.monotone import MonotoneCertificate, MonotoneModel
     from tether.pipeline import FitConfig, fit
     from tether.progress import console_reporter
@@ -45,6 +46,7 @@ __all__ = [
     "GrowingNeuralGas",
     "Jitter",
     "Memories",
+    "Model",
     "MonotoneCertificate",
     "MonotoneModel",
     "Prediction",
@@ -81,10 +83,11 @@ _HOMES = {
     "affine": ("AffineModel",),
     "attack": ("Attack", "attack"),
     "certificate": ("Certificate", "certify"),
-    "constrained": ("ConstrainedModel", "Prediction", "mlp"),
+    "constrained": ("ConstrainedModel",),
     "data": ("Emphasis", "Jitter", "Probes", "Schema", "Transitions", "make_schema"),
     "errors": ("CertificateError", "StorageError", "TrustedModelError"),
     "memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
+    "model": ("Model", "Prediction", "mlp"),
     "monotone": ("MonotoneCertificate", "MonotoneModel"),
     "pipeline": ("FitConfig", "fit"),
     "progress": ("console_reporter",),

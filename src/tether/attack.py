@@ -24,10 +24,11 @@ from torch import nn
 
 from tether.affine import AffineModel
 from tether.cells import CellSampler
-from tether.constrained import ConstrainedModel
+from tether.constrained import ConstrainedModel, is_constrained
 from tether.data import Array
 from tether.limits import MOST_DRAWS, check_processes, check_seed, check_whole
-from tether.monotone import MonotoneModel, as_affine, search
+from tether.model import Model
+from tether.monotone import MonotoneModel, as_affine, is_monotone, search
 from tether.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted
 
@@ -104,15 +105,15 @@ def attack(
     check_seed("seed", seed)
     if jobs is not None:
         check_processes("jobs", jobs)
-    if isinstance(model, MonotoneModel):
+    if is_monotone(model):
         return _attack_monotone(model, as_affine(trusted), evaluations, seed, progress)
-    if not isinstance(model, ConstrainedModel):
+    if not is_constrained(model):
         raise TypeError(
             f"`model` must be constrained; got {type(model).__name__}, which has no certificate to attack."
         )
     trusted = as_trusted(trusted)
     # Without the network, which need not travel.
-    bare = ConstrainedModel(nn.Identity(), model.frame, model.cells, model.bounds)
+    bare = Model(nn.Identity(), model.frame, model.tether)
     shards = max(1, min(_SHARDS, evaluations // _SHARD_BUDGET))
     edges = np.linspace(0, evaluations, shards + 1).astype(int)
     search = _Search(bare, trusted, CellSampler(model.cells), shards)
@@ -175,7 +176,7 @@ def _result(search: _Search, found: list[_Find]) -> Attack:
     model, worst = search.model, max(found, key=lambda find: find.ratio)
     inputs = worst.inputs[None]
     output = int(search.ratio(inputs)[0].argmax())
-    delta = float(model.limits(inputs, model.locate(inputs)).delta[0, output])
+    delta = float(model.limits(inputs).delta[0, output])
     return Attack(
         max_ratio=worst.ratio,
         evaluations=sum(find.tried for find in found),
@@ -190,7 +191,7 @@ def _result(search: _Search, found: list[_Find]) -> Attack:
 class _Search:
     """What every shard shares."""
 
-    model: ConstrainedModel
+    model: Model
     trusted: TrustedModel
     sampler: CellSampler
     shards: int
@@ -213,14 +214,13 @@ class _Search:
     def ratio(self, inputs: Array) -> Array:
         """(N, P) farthest distance over delta; 0 outside the domain."""
         model = self.model
-        location = model.locate(inputs)
-        limits = model.limits(inputs, location)
+        limits = model.limits(inputs)
         dx = len(model.schema.states)
         base = model.frame.base(inputs[:, :dx])
         values = self.trusted(inputs[:, :dx], inputs[:, dx:], model.schema)
         farthest = model.schema.farthest(values, base + limits.lower, base + limits.upper)
         ratio = farthest / np.maximum(limits.delta, np.finfo(np.float64).tiny)
-        return np.where(location.in_domain[:, None], ratio, 0.0)
+        return np.where(limits.in_domain[:, None], ratio, 0.0)
 
 
 class _Shard:

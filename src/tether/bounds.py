@@ -21,13 +21,12 @@ half a turn.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.blending import neighbourhood, one_turn
-from tether.cells import Cells, Location
+from tether.cells import Cells
 from tether.data import HALF_TURN, QUARTER_TURN, Array, Schema, Target
 from tether.errors import CertificateError
 from tether.progress import Reporter, silent
@@ -45,34 +44,6 @@ from tether.trusted import TrustedModel
 
 EVIDENCE_MARGIN = 1.1
 """How much wider than the deviations seen in the data an affine or direct tether is."""
-PINNED_REACH = 0.05
-"""Scaled distance from what all probes agree on at which an affine tether is fully open."""
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """What the bounds say about rows of inputs, in the units of the target; (N, P) each.
-
-    Attributes:
-        lower: smallest output allowed.
-        upper: largest.
-        anchor: what the network's output is added to: A(s) for an affine tether, M(s) for a direct one.
-        delta: distance to M of every output allowed.
-    """
-
-    lower: Array
-    upper: Array
-    anchor: Array
-    delta: Array
-
-
-class _Parts(NamedTuple):
-    """What cells say of inputs, (N, P) each; `apart` is whether blended ones may be near different turns."""
-
-    anchor: Array
-    width: Array
-    remainder: Array
-    apart: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,15 +90,6 @@ class IntervalBounds:
     beta: float | None = None
     kind: ClassVar[Literal["interval"]] = "interval"
 
-    def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
-        """Limits at physical inputs (N, D)."""
-        cell = location.cell
-        return Limits(self.lower[cell], self.upper[cell], np.zeros_like(self.lower[cell]), self.delta[cell])
-
-    def line_delta(self, cells: Cells, inputs: Array, location: Location) -> Array:
-        """(N, P) delta, as :meth:`AffineBounds.line_delta`."""
-        return self.delta[location.cell]
-
 
 @dataclass(frozen=True, eq=False)
 class AffineBounds:
@@ -137,8 +99,8 @@ class AffineBounds:
         expansion: A and its remainder.
         half_width: (K, P) how far an output may be from A.
         evidence: how the remainder is known.
-        pinned: (D,) the value on which all probes agree, for inputs where they do (a parked car: speed 0,
-            yaw rate 0), and NaN for the rest. There M is followed exactly; the room opens to the full
+        pinned: (D,) the value on which all probes agree, for inputs where they do (of a vehicle at rest,
+            speed 0), and NaN for the rest. There M is followed exactly; the room opens to the full
             half-width within a small distance.
         angles: (P,) which outputs are angles; None: none is.
         blend: how many neighbouring cells are blended to make the bounds continuous; 0: the nearest
@@ -179,76 +141,19 @@ class AffineBounds:
         return self.at_rim(self.half_width)
 
     def at_rim(self, half_width: Array | float) -> Array:
-        """(K, P) delta at the rim of each coverage region, were that the half-width."""
-        rim = self.expansion.remainder.rim
-        # A hair less than a quarter turn, because a row's remainder may round up from the rim's.
-        apart = rim >= QUARTER_TURN * (1 - 1e-9) if self.blend else np.zeros_like(rim, dtype=bool)
-        return self._on_circle(half_width + rim, apart)
+        """(K, P) delta at the rim of each coverage region, were that the half-width.
 
-    def _on_circle(self, delta: Array, apart: NDArray[np.bool_]) -> Array:
-        """`delta` (N, P), of angles half a turn at most, and just that where cells may be turns `apart`."""
+        Of angles half a turn at most, and just that where blended cells may be turns apart.
+        """
+        rim = self.expansion.remainder.rim
+        delta = half_width + rim
         if not self.angles.any():
             return delta
-        circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
-        return np.where(self.angles, circle, delta)
-
-    def limits(self, cells: Cells, inputs: Array, location: Location) -> Limits:
-        """Limits at physical inputs (N, D); delta shrinks towards the memory."""
-        parts = self._parts(cells, inputs, location)
-        lower, upper = parts.anchor - parts.width, parts.anchor + parts.width
-        delta = self._on_circle(parts.width + parts.remainder, parts.apart)
-        return Limits(lower, upper, parts.anchor, delta)
-
-    def line_delta(self, cells: Cells, inputs: Array, location: Location) -> Array:
-        """(N, P) half-width plus remainder, as if angles were on a line: linear in both."""
-        parts = self._parts(cells, inputs, location)
-        return parts.width + parts.remainder
-
-    def _parts(self, cells: Cells, inputs: Array, location: Location) -> _Parts:
+        circle = np.minimum(delta, HALF_TURN)
         if self.blend:
-            parts = self._blended(cells, inputs, location)
-        else:
-            parts = self._of_cell(cells, inputs, location.cell, location.distance)
-        return parts._replace(width=parts.width * self.opening(cells, inputs)[:, None])
-
-    def _of_cell(self, cells: Cells, inputs: Array, cell: NDArray[np.int64], distance: Array) -> _Parts:
-        """What the given cells (N,) say of inputs at the given distances (N,) from their memories."""
-        distance = distance + (cells.outer_radii - cells.radii)[cell]
-        anchor = self.expansion.evaluate(cells, inputs, cell)
-        remainder = self.expansion.remainder.at(cell, distance)
-        return _Parts(anchor, self.half_width[cell], remainder, np.zeros(anchor.shape, dtype=bool))
-
-    def _blended(self, cells: Cells, inputs: Array, location: Location) -> _Parts:
-        """What all cells that take part at an input say together.
-
-        Sound because each of them bounds the distance from M to its own A at the input, and the distance
-        to an average is at most the average of the distances, once all A are near the same turn of M.
-        """
-        around = neighbourhood(cells, inputs, location, self.blend)
-        rows, count = around.cell.shape
-        each = self._of_cell(
-            cells, np.repeat(inputs, count, axis=0), around.cell.ravel(), around.distance.ravel()
-        )
-        weight = around.weight[:, :, None]
-        anchors, widths, remainders = (part.reshape(rows, count, -1) for part in each[:3])
-        if self.angles.any():
-            anchors = np.where(self.angles, one_turn(anchors, around.weight), anchors)
-        averages = ((weight * part).sum(axis=1) for part in (anchors, widths, remainders))
-        anchor, width, remainder = averages
-        apart = np.logical_or.reduce((remainders >= QUARTER_TURN) & (weight > 0), axis=1)
-        return _Parts(anchor, width, remainder, apart)
-
-    def opening(self, cells: Cells, inputs: Array) -> Array:
-        """(N,) share of the half-width that is open: 0 where inputs agree with the probes, 1 away.
-
-        It opens with the square of the distance: then rounding that takes a model off the pinned inputs
-        is not amplified step by step.
-        """
-        columns = ~np.isnan(self.pinned)
-        if not columns.any():
-            return np.ones(len(inputs))
-        away = (inputs[:, columns] - self.pinned[columns]) / cells.scale[columns]
-        return np.minimum(np.abs(away).max(axis=1) / PINNED_REACH, 1.0) ** 2
+            # A hair less than a quarter turn, because a row's remainder may round up from the rim's.
+            circle = np.where(rim >= QUARTER_TURN * (1 - 1e-9), HALF_TURN, circle)
+        return np.where(self.angles, circle, delta)
 
 
 Bounds = IntervalBounds | AffineBounds

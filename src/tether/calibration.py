@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether.bounds import AffineBounds, Bounds, IntervalBounds
+from tether.bounds import Bounds
 from tether.cells import Cells
 from tether.data import Array, Schema, Target
 from tether.ranges import SamplingConfig
 from tether.remainders import Remainder
+from tether.tethers import tether_over
 from tether.trusted import TrustedModel
 
 _PIECE = 1 << 18
@@ -85,12 +86,11 @@ def exceedance(
     bounds: Bounds, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target, *, inputs: Array
 ) -> Exceedance:
     """How far, over the given inputs (N, D) of the domain, outputs in the bounds can exceed delta."""
-    location = cells.locate(inputs)
-    limits = bounds.limits(cells, inputs, location)
+    limits = tether_over(cells, bounds).rows(inputs)
     values = trusted.target(inputs, schema, target)
     excess = schema.farthest(values, limits.lower, limits.upper) - limits.delta
     # What a row's delta grows by before it is cut to half a turn, at which nothing exceeds it.
-    unit = _one_widening(bounds).line_delta(cells, inputs, location)
+    unit = tether_over(cells, _one_widening(bounds)).rows(inputs).delta
     return Exceedance(len(inputs), int((excess > 0).any(axis=1).sum()), (excess / unit).max(axis=1))
 
 
@@ -116,10 +116,9 @@ def calibrate(
     beyond = largest[0]
     more = _one_widening(bounds, times=max(0.0, float(beyond)) * (1 + 1e-12))
     claim = {"evidence": "statistical", "epsilon": sampling.epsilon, "beta": sampling.beta}
-    if isinstance(bounds, IntervalBounds):
-        assert isinstance(more, IntervalBounds)
+    if bounds.kind == "interval":
         return replace(bounds, delta=schema.capped(bounds.delta + more.delta), **claim)
-    assert isinstance(more, AffineBounds)
+    assert more.kind == "affine"
     remainder = bounds.expansion.remainder
     remainder = replace(remainder, slopes=remainder.slopes + more.expansion.remainder.slopes)
     return replace(bounds, expansion=replace(bounds.expansion, remainder=remainder), **claim)
@@ -154,7 +153,7 @@ def _binomial(successes: int, draws: int, probability: float) -> float:
 
 def _pooled(bounds: Bounds, cells: Cells) -> Bounds:
     """Affine bounds with the largest slopes of each cell and its neighbours: few points saw each alone."""
-    if isinstance(bounds, IntervalBounds):
+    if bounds.kind == "interval":
         return bounds
     remainder = bounds.expansion.remainder
     slopes = remainder.slopes.copy()
@@ -166,11 +165,13 @@ def _pooled(bounds: Bounds, cells: Cells) -> Bounds:
 def _one_widening(bounds: Bounds, *, times: float = 1.0) -> Bounds:
     """Bounds whose delta is what delta grows by: in proportion, and by some of what is usual elsewhere."""
     floor = 1e-9 * np.abs(bounds.center).max(axis=0) + np.finfo(np.float64).tiny
-    if isinstance(bounds, IntervalBounds):
+    if bounds.kind == "interval":
         width = bounds.upper - bounds.lower
         return replace(bounds, delta=times * (width + 0.1 * np.median(width, axis=0) + floor))
     expansion, remainder = bounds.expansion, bounds.expansion.remainder
     slopes = remainder.slopes + 0.1 * np.median(remainder.slopes[:, -1], axis=0) + floor
     only = Remainder(remainder.radii, times * slopes, np.zeros_like(remainder.offset))
     still = np.zeros_like(bounds.half_width)
-    return replace(bounds, expansion=replace(expansion, remainder=only), half_width=still)
+    # As if angles were on a line: in proportion to slopes, without an end at half a turn.
+    flat = np.zeros_like(bounds.angles)
+    return replace(bounds, expansion=replace(expansion, remainder=only), half_width=still, angles=flat)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tether.bounds import AffineBounds, Bounds, IntervalBounds, blend_rounding, output_rounding
+from tether.bounds import Bounds, IntervalBounds, blend_rounding, output_rounding
 from tether.calibration import (
     draw_in_domain,
     draws_allowed,
@@ -22,10 +22,11 @@ from tether.calibration import (
     refuted,
 )
 from tether.cells import CellSampler
-from tether.constrained import ConstrainedModel, LearnedModel, UnconstrainedModel
+from tether.constrained import ConstrainedModel, is_constrained
 from tether.data import Array, Probes, Schema, Transitions
 from tether.errors import CertificateError
-from tether.monotone import MonotoneCertificate, MonotoneModel, as_affine, certify_monotone
+from tether.model import Model
+from tether.monotone import MonotoneCertificate, MonotoneModel, as_affine, certify_monotone, is_monotone
 from tether.ranges import Range, lipschitz_range, proved_range
 from tether.remainders import expand
 from tether.single import single_delta
@@ -177,10 +178,10 @@ def certify(
     Raises:
         CertificateError: where a fresh point contradicts a claim that is more than an estimate.
     """
-    if isinstance(model, MonotoneModel):
+    if is_monotone(model):
         points = points_per_cell * len(model.tether.cells)
         return certify_monotone(model, as_affine(trusted), points=points, seed=seed)
-    if not isinstance(model, ConstrainedModel):
+    if not is_constrained(model):
         raise CertificateError(
             "`model` must be a constrained model; an unconstrained one has no certificate."
         )
@@ -223,7 +224,7 @@ def certify(
 
 
 def approximation_cost(
-    model: ConstrainedModel, unconstrained: UnconstrainedModel, transitions: Transitions
+    model: ConstrainedModel, unconstrained: Model, transitions: Transitions
 ) -> ApproximationCost:
     """Clips `unconstrained` to the bounds of `model` and checks both bounds on the error it then has."""
     states, controls = transitions.states, transitions.controls
@@ -258,7 +259,7 @@ def recheck(
     points = CellSampler(model.cells).sample(points_per_cell, rng=rng, thin=2)
     flat = points.reshape(-1, points.shape[2])
     values = trusted.target(flat, model.schema, model.frame.target)
-    limits = model.limits(flat, model.cells.locate(flat))
+    limits = model.limits(flat)
     lower, upper, delta = limits.lower, limits.upper, limits.delta
     farthest = model.schema.farthest(values, lower, upper)
     # Finite even where delta is zero, because JSON has no word for infinity.
@@ -288,7 +289,7 @@ def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
     if evidence == "sampled":
         return
     try:
-        if isinstance(model.bounds, AffineBounds):
+        if model.bounds.kind == "affine":
             again = expand(cells, trusted, schema, target, evidence=evidence)
             claimed = model.bounds.expansion
             # Around the claimed center and slope M is farther off by as much as they differ from M's.
@@ -392,14 +393,14 @@ def _single_delta(model: ConstrainedModel) -> Array | None:
         return None
 
 
-def delta_quantiles(model: LearnedModel, inputs: Array) -> Array | None:
+def delta_quantiles(model: Model, inputs: Array) -> Array | None:
     """(2, P) median and 99 % quantile of delta over the inputs (N, D) in the domain; None if none is."""
-    location = model.locate(inputs)
-    delta = model.limits(inputs, location).delta[location.in_domain]
+    limits = model.limits(inputs)
+    delta = limits.delta[limits.in_domain]
     return np.quantile(delta, [0.5, 0.99], axis=0) if len(delta) else None
 
 
-def _output_slopes(model: UnconstrainedModel) -> Array | None:
+def _output_slopes(model: Model) -> Array | None:
     """(P,) Lipschitz constants of the prediction per unit of scaled distance; None if not known."""
     if not isinstance(model.network, nn.Sequential):
         return None

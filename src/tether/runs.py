@@ -19,10 +19,10 @@ from typing import Any
 from tether.atomic import write_json, write_text
 from tether.attack import attack
 from tether.certificate import ApproximationCost, Certificate, approximation_cost, certify, delta_quantiles
-from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.constrained import ConstrainedModel, is_constrained
 from tether.data import Jitter, Probes, Schema, Transitions
 from tether.documents import read_bytes, read_text
-from tether.monotone import MonotoneCertificate, MonotoneModel
+from tether.monotone import MonotoneCertificate, MonotoneModel, is_monotone
 from tether.pipeline import (
     CONSTRAINED,
     MONOTONE,
@@ -271,7 +271,7 @@ def _compare(
         # Again, because a method that was finished before an interruption makes no new evaluation.
         folder.note(method.name, list(run.history.evaluations))
         result = measure(problem, run, tether)
-        if isinstance(run.model, ConstrainedModel):
+        if is_constrained(run.model):
             run.model.record = record(problem, config, run, transitions)
             # As many inputs as the certificate's fresh check, so that a slow M is not asked for ever.
             tries = 16 * len(run.model.cells)
@@ -280,7 +280,7 @@ def _compare(
         runs.append(run)
         results.append(result)
     model = last_constrained(runs)
-    bare = next(run.model for run in reversed(runs) if isinstance(run.model, UnconstrainedModel))
+    bare = next(run.model for run in reversed(runs) if not run.model.tether.bounded)
     test = problem.split.test
     certificate = certify(
         model, problem.trusted, transitions=test, probes=problem.probe_sets[2], seed=config.seed + 1
@@ -335,7 +335,7 @@ def fit_monotone(
         checkpoint = folder.checkpoint(method)
         run = train_monotone(problem, tether, config, method=method, checkpoint=checkpoint, reporter=reporter)
         folder.note(method.name, list(run.history.evaluations))
-        assert isinstance(run.model, MonotoneModel)
+        assert is_monotone(run.model)
         run.model.record = record(problem, config, run, transitions)
         certificate = certify(run.model, problem.trusted, seed=config.seed + 1)
     spread = delta_quantiles(run.model, problem.split.test.inputs)
@@ -361,7 +361,7 @@ def fit_monotone(
 
 def last_constrained(runs: Sequence[TrainedRun]) -> ConstrainedModel:
     """The last model with cells among the runs."""
-    return next(run.model for run in reversed(runs) if isinstance(run.model, ConstrainedModel))
+    return next(run.model for run in reversed(runs) if is_constrained(run.model))
 
 
 def fit_methods(config: FitConfig, *, increments: bool) -> list[Method]:

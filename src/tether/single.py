@@ -47,12 +47,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tether.blending import RIM
-from tether.bounds import PINNED_REACH, AffineBounds, IntervalBounds
+from tether.bounds import AffineBounds, Bounds, IntervalBounds
 from tether.cells import Cells
-from tether.constrained import ConstrainedModel
+from tether.constrained import ConstrainedModel, is_constrained
 from tether.data import QUARTER_TURN, Array, Schema, Target
-from tether.tethers.blending import one_turn, opening
+from tether.tethers.blending import PINNED_REACH, RIM, one_turn, opening
 
 Single = NDArray[np.float32]
 
@@ -96,7 +95,7 @@ def single_precision(model: ConstrainedModel) -> SinglePrecisionModel:
         ValueError: where float32 is too coarse for the model: a coverage radius is lost to rounding, no
             float32 number lies in the domain box, or a coefficient is too large.
     """
-    if not isinstance(model, ConstrainedModel):
+    if not is_constrained(model):
         raise TypeError(
             f"`model` must be a ConstrainedModel; got {type(model).__name__}, which cannot be executed in "
             "float32 with a guarantee. Use it in float64."
@@ -155,7 +154,7 @@ class SinglePrecisionModel(nn.Module):
         self.kind = model.bounds.kind
         self.blend = tables.blend
         self.turns = bool(self.blend and self.schema.output_angles.any())
-        self.pins = isinstance(model.bounds, AffineBounds) and bool(np.isfinite(model.bounds.pinned).any())
+        self.pins = bool(np.any(tables.arrays.get("pinned_rate", 0.0)))
         self.magnified = tables.magnified
         self.compensation = tables.compensation
         for name, values in tables.arrays.items():
@@ -286,7 +285,7 @@ class SinglePrecisionModel(nn.Module):
         return squared.sqrt() * self.compensation + self.shift[cell]
 
     def _opening(self, inputs: Tensor) -> Tensor:
-        """(N,) as :meth:`AffineBounds.opening`."""
+        """(N,) as :func:`tether.tethers.blending.opening`."""
         if not self.pins:
             return torch.ones_like(inputs[:, 0])
         return opening(inputs, self.pinned, self.pinned_rate)[:, 0]
@@ -328,14 +327,14 @@ class _Tables:
 def _tables(model: ConstrainedModel) -> _Tables:
     cells, bounds = model.cells, model.bounds
     dimensions = cells.memories.shape[1]
-    blend = min(bounds.blend, len(cells) - 1) if isinstance(bounds, AffineBounds) else 0
+    blend = min(bounds.blend, len(cells) - 1) if bounds.kind == "affine" else 0
     blend = blend if blend >= 2 else 0
     angles = model.schema.output_angles
     turned = _TURNED if blend and angles.any() else 0
     magnified = (dimensions + 2 * blend + 8 + turned) * _UNIT * (1 + 2.0**-10)
     compensation = 1 + (dimensions + 2 * blend + 24) * 2 * _UNIT
     balls = _ball_tables(cells, bounds, model.schema)
-    if isinstance(bounds, IntervalBounds):
+    if bounds.kind == "interval":
         arrays = _interval_tables(bounds)
         spread = remainder = arrays["spread"].astype(np.float64)
         size = np.maximum(np.abs(arrays["lower"]), np.abs(arrays["upper"])).astype(np.float64)
@@ -362,7 +361,7 @@ def _tables(model: ConstrainedModel) -> _Tables:
     return _Tables(arrays | balls, blend, float(_up(magnified)), float(_up(compensation)), largest)
 
 
-def _ball_tables(cells: Cells, bounds: AffineBounds | IntervalBounds, schema: Schema) -> dict[str, Single]:
+def _ball_tables(cells: Cells, bounds: Bounds, schema: Schema) -> dict[str, Single]:
     """Step 2 of the error analysis: memories, limits on squared distances, and the box."""
     dimensions = cells.memories.shape[1]
     if not ((cells.scale >= _SCALES[0]) & (cells.scale <= _SCALES[1])).all():
@@ -371,7 +370,7 @@ def _ball_tables(cells: Cells, bounds: AffineBounds | IntervalBounds, schema: Sc
     moved = np.linalg.norm((centers - cells.centers) / cells.scale, axis=1)
     shift = moved * (1 + 1e-12) + np.sqrt(dimensions) * 2.0**-62
     radii = cells.outer_radii
-    if isinstance(bounds, AffineBounds):
+    if bounds.kind == "affine":
         radii = np.minimum(radii, bounds.expansion.remainder.radii[:, -1])
     inner = (radii - shift) / (1 + (dimensions + 12) * _UNIT)
     if not (inner > 2.0**-50).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from tether.atomic import content_digest as _digest
 from tether.atomic import read_tensors, write_tensors
 from tether.bounds import AffineBounds, Bounds, IntervalBounds
 from tether.cells import Cells
-from tether.constrained import ConstrainedModel, DirectModel, Frame, LearnedModel, UnconstrainedModel, mlp
+from tether.constrained import ConstrainedModel, DirectModel, UnconstrainedModel, is_constrained
 from tether.data import Scaling, Schema
 from tether.errors import StorageError, TrustedModelError
+from tether.model import Frame, Model, kind_of, mlp
 from tether.modelfile import (
     CELL_ARRAYS,
     FORMAT,
@@ -34,7 +36,7 @@ from tether.remainders import Expansion, Remainder
 from tether.trusted import Function, TrustedModel, as_trusted
 
 
-def save(model: LearnedModel, path: str | Path) -> None:
+def save(model: Model, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
     path = Path(path)
     frame = model.frame
@@ -48,34 +50,28 @@ def save(model: LearnedModel, path: str | Path) -> None:
     metadata: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "kind": "unconstrained",
+        "kind": kind_of(model),
         "schema": asdict(frame.schema),
         "target": frame.target,
         "network": network_spec(model.network),
         "record": model.record,
     }
-    if isinstance(model, ConstrainedModel):
-        arrays |= _geometry_arrays(model)
-        metadata |= {
-            "kind": model.bounds.kind,
-            "operator": model.operator,
-            "evidence": model.bounds.evidence,
-            "epsilon": model.bounds.epsilon,
-            "beta": model.bounds.beta,
-            "blend": model.bounds.blend if isinstance(model.bounds, AffineBounds) else 0,
-        }
-    elif isinstance(model, DirectModel):
-        arrays |= _direct_arrays(model)
-        metadata["kind"] = "direct"
-    elif isinstance(model, MonotoneModel):
-        arrays |= _monotone_arrays(model.tether)
-        metadata["kind"] = "monotone"
-    elif not isinstance(model, UnconstrainedModel):
+    if metadata["kind"] not in _WRITERS or "kind" not in vars(type(model.tether)):
         # Its limits would be lost, and what is read back would not be tethered.
         raise TypeError(
-            f"`model` must be of a kind that Tether can read back; got {type(model).__name__}. Save what it "
-            "is made of yourself."
+            "`model` must have a tether of a kind that Tether can read back; got "
+            f"{type(model.tether).__name__}. Save what it is made of yourself."
         )
+    arrays |= _WRITERS[metadata["kind"]](model)
+    if is_constrained(model):
+        bounds = model.bounds
+        metadata |= {
+            "operator": model.operator,
+            "evidence": bounds.evidence,
+            "epsilon": bounds.epsilon,
+            "beta": bounds.beta,
+            "blend": bounds.blend if bounds.kind == "affine" else 0,
+        }
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)
     write_tensors(path, tensors, metadata)
@@ -86,7 +82,7 @@ def load(
     *,
     network: nn.Module | None = None,
     trusted: TrustedModel | Function | None = None,
-) -> LearnedModel:
+) -> Model:
     """Reads a model written by :func:`save`.
 
     Args:
@@ -105,11 +101,11 @@ def load(
             "none. Pass `trusted=M` (command line: `--trusted`)."
         )
     model = _assemble(path, tensors, metadata, network, as_trusted(trusted))
-    _check_answers(path, model, tensors)
+    _check_answers(path, model, as_trusted(trusted), tensors)
     return model
 
 
-def peek(path: str | Path) -> LearnedModel:
+def peek(path: str | Path) -> Model:
     """Reads a model to look at; a direct one without its trusted model, so that it cannot predict."""
     path = Path(path)
     tensors, metadata = _read(path)
@@ -136,7 +132,7 @@ def _assemble(
     metadata: dict[str, Any],
     network: nn.Module | None,
     trusted: TrustedModel | None,
-) -> LearnedModel:
+) -> Model:
     try:
         return _build(tensors, metadata, network, trusted)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -169,7 +165,7 @@ def network_spec(network: nn.Module) -> dict[str, Any]:
 def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
     cells, bounds = model.cells, model.bounds
     arrays = {f"cells.{name}": getattr(cells, name) for name in CELL_ARRAYS}
-    if isinstance(bounds, AffineBounds):
+    if bounds.kind == "affine":
         expansion, remainder = bounds.expansion, bounds.expansion.remainder
         arrays |= {"bounds.half_width": bounds.half_width, "bounds.pinned": bounds.pinned}
         arrays |= {f"bounds.{name}": getattr(expansion, name) for name in ("center", "jacobian")}
@@ -178,11 +174,12 @@ def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
     return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
 
 
-def _monotone_arrays(tether: MonotoneTether) -> dict[str, np.ndarray]:
+def _monotone_arrays(model: MonotoneModel) -> dict[str, np.ndarray]:
     """Cells, half-width, and M itself, which is affine and travels with the model."""
+    tether = model.tether
     return {f"cells.{name}": getattr(tether.cells, name) for name in CELL_ARRAYS} | {
         "monotone.declared": tether.declared,
-        "monotone.half_width": tether.half_width,
+        "monotone.half_width": tether.half_width.cpu().numpy(),
         "monotone.pinned": tether.pinned,
         "monotone.weights": tether.trusted.weights.copy(),
         "monotone.intercept": tether.trusted.intercept.copy(),
@@ -197,17 +194,27 @@ def _direct_arrays(model: DirectModel) -> dict[str, np.ndarray]:
     # One by one, because M may have no answer a scale away from the data, at a negative speed for example.
     for row in range(len(inputs)):
         try:
-            answers.append(_answers(model.trusted, inputs[row : row + 1], model.schema))
+            answers.append(_answers(model.tether.trusted, inputs[row : row + 1], model.schema))
         except TrustedModelError:
             continue
         answered.append(row)
     if not answered:
         raise StorageError("`trusted` must answer at the centre of the inputs or near it; it does nowhere.")
     return {
-        "direct.half_width": model.half_width,
+        "direct.half_width": model.tether.half_width.cpu().numpy(),
         "direct.inputs": inputs[answered],
         "direct.answers": np.concatenate(answers),
     }
+
+
+_WRITERS: dict[str | None, Callable[[Any], dict[str, np.ndarray]]] = {
+    "unconstrained": lambda model: {},
+    "direct": _direct_arrays,
+    "monotone": _monotone_arrays,
+    "interval": _geometry_arrays,
+    "affine": _geometry_arrays,
+}
+"""What a model's tether adds to its file, by kind."""
 
 
 def _landmarks(frame: Frame) -> np.ndarray:
@@ -223,11 +230,10 @@ def _answers(trusted: TrustedModel, inputs: np.ndarray, schema: Schema) -> np.nd
     return trusted(inputs[:, :dx], inputs[:, dx:], schema)
 
 
-def _check_answers(path: Path, model: LearnedModel, tensors: dict[str, Tensor]) -> None:
+def _check_answers(path: Path, model: Model, trusted: TrustedModel, tensors: dict[str, Tensor]) -> None:
     """Refuses another trusted model than the one the file was saved with."""
-    assert isinstance(model, DirectModel)
     inputs, before = tensors["direct.inputs"].numpy(), tensors["direct.answers"].numpy()
-    now = _answers(model.trusted, inputs, model.schema)
+    now = _answers(trusted, inputs, model.schema)
     gap = model.schema.distance(now, before)
     # Another machine's sine may differ in the last place, a model worth the name by more.
     tolerance = 1e-9 * (np.abs(before).max(axis=0) + model.frame.outputs.scale)
@@ -244,7 +250,7 @@ def _build(
     metadata: dict[str, Any],
     network: nn.Module | None,
     trusted: TrustedModel | None,
-) -> LearnedModel:
+) -> Model:
     def array(name: str) -> np.ndarray:
         return tensors[name].numpy()
 
@@ -258,7 +264,7 @@ def _build(
         Scaling(array("frame.outputs.center"), array("frame.outputs.scale")),
     )
     network = _network(tensors, metadata["network"], network)
-    model: LearnedModel
+    model: Model
     if metadata["kind"] == "unconstrained":
         model = UnconstrainedModel(network, frame)
     elif metadata["kind"] == "direct":

@@ -21,14 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from tether.atomic import content_digest, read_tensors, write_tensors
-from tether.bounds import Limits
-from tether.constrained import LearnedModel, Operator, constrain_in_training
 from tether.data import Array
+from tether.descent import constrain_in_training
 from tether.documents import at_least_zero, checked, items, maybe, number, record, shorten, shown, whole
 from tether.errors import StorageError
 from tether.limits import MOST_STEPS, check_number, check_seed, check_whole
 from tether.losses import Multipliers, squared_error, violation
+from tether.model import Model
 from tether.progress import Report
+from tether.tethers import RowLimits
 
 Loss = Literal["squared_error", "augmented_lagrangian"]
 
@@ -181,14 +182,18 @@ class _Rows:
     """(N, 4, P): M's target, the observed one (NaN for probes), lower and upper bound."""
 
     @classmethod
-    def of(cls, examples: Examples, model: LearnedModel, config: TrainingConfig) -> _Rows:
+    def of(cls, examples: Examples, model: Model, config: TrainingConfig) -> _Rows:
         scaling = model.frame.outputs
-        limits = model.limits(examples.inputs, model.locate(examples.inputs))
+        limits = model.limits(examples.inputs)
+        # What a network that is projected predicts is the target itself.
+        anchor = 0.0 if model.operator == "project" else limits.anchor[:, None]
         observed = np.full_like(examples.trusted, np.nan) if examples.target is None else examples.target
         trusted, observed = (_near(values, model, limits) for values in (examples.trusted, observed))
         values = np.stack([trusted, observed, limits.lower, limits.upper], axis=1)
-        values = (values - limits.anchor[:, None] - scaling.center) / scaling.scale
-        return cls(*(_tensor(part, config) for part in (model.frame.features(examples.inputs), values)))
+        values = (values - anchor - scaling.center) / scaling.scale
+        inputs = torch.from_numpy(np.ascontiguousarray(examples.inputs)).to(model.frame.input_center.device)
+        features = model.frame.features(inputs).to(config.device, getattr(torch, config.dtype))
+        return cls(features, _tensor(values, config))
 
     def then(self, other: _Rows) -> _Rows:
         return _Rows(torch.cat([self.features, other.features]), torch.cat([self.values, other.values]))
@@ -197,9 +202,9 @@ class _Rows:
         return len(self.features)
 
 
-def _near(values: Array, model: LearnedModel, limits: Limits) -> Array:
+def _near(values: Array, model: Model, limits: RowLimits) -> Array:
     """`values` (N, P), of a model with limits with angles moved by whole turns to where it can answer."""
-    if model.operator is None:
+    if not model.tether.bounded:
         return values
     bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
     lower, upper = (np.where(bounded, end, limits.anchor) for end in (limits.lower, limits.upper))
@@ -251,10 +256,9 @@ class _Batches:
 class _Run:
     """Everything that changes while training goes on."""
 
-    model: LearnedModel
+    model: Model
     config: TrainingConfig
     optimizer: torch.optim.Optimizer
-    operator: Operator | None
     step: int = 0
     multipliers: list[Multipliers] = field(default_factory=lambda: [Multipliers(), Multipliers()])
     sums: Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
@@ -267,7 +271,7 @@ class _Run:
     @property
     def warm_start(self) -> int:
         """Steps without the operator, as HardNet has them: `project` has no gradient outside the bounds."""
-        return self.config.steps // _WARM_SHARE if self.operator == "project" else 0
+        return self.config.steps // _WARM_SHARE if self.model.operator == "project" else 0
 
     @property
     def best_loss(self) -> float:
@@ -276,7 +280,7 @@ class _Run:
 
 
 def train(
-    model: LearnedModel,
+    model: Model,
     data: TrainingData,
     config: TrainingConfig,
     *,
@@ -298,7 +302,7 @@ def train(
     parts = [data.train, data.train_probes, data.validation, data.validation_probes]
     rows, probes, held_out, held_out_probes = (_Rows.of(part, model, config) for part in parts)
     optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
-    run = _Run(model, config, optimizer, model.operator)
+    run = _Run(model, config, optimizer)
     run.random_state = torch.Generator().manual_seed(config.seed).get_state()
     digest = _run_digest(model, config, parts)
     if checkpoint is not None and checkpoint.exists():
@@ -391,13 +395,13 @@ def _update_multipliers(run: _Run) -> None:
 
 
 def _respond(run: _Run, raw: Tensor, lower: Tensor, upper: Tensor, widening: float = 0.0) -> Tensor:
-    if run.operator is None:
+    if not run.model.tether.bounded:
         return raw
     if widening:
         # The paper's second line raises the upper bound from the lower one; a typo for this.
         width = widening * (upper - lower)
         lower, upper = lower - width, upper + width
-    return constrain_in_training(raw, lower, upper, run.operator)
+    return constrain_in_training(raw, lower, upper, run.model.operator)
 
 
 @torch.no_grad()
@@ -443,7 +447,7 @@ def _squared(difference: Tensor, scale: Tensor) -> Tensor:
     return (difference.double().cpu() * scale).square().mean(dim=1)
 
 
-def _run_digest(model: LearnedModel, config: TrainingConfig, parts: list[Examples]) -> str:
+def _run_digest(model: Model, config: TrainingConfig, parts: list[Examples]) -> str:
     """Identifies a run: a checkpoint of another one must not be resumed."""
     settings = {key: value for key, value in asdict(config).items() if key != "checkpoint_seconds"}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -454,10 +458,10 @@ def _run_digest(model: LearnedModel, config: TrainingConfig, parts: list[Example
     for part in parts:
         for values in (part.inputs, part.trusted, part.target):
             digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
-    limits = model.limits(parts[0].inputs, model.locate(parts[0].inputs))
+    limits = model.limits(parts[0].inputs)
     for values in (limits.lower, limits.upper, limits.anchor):
         digest.update(np.ascontiguousarray(values).tobytes())
-    digest.update(str(model.operator).encode())
+    digest.update(f"{model.tether.kind} {model.operator}".encode())
     return digest.hexdigest()
 
 

@@ -21,7 +21,7 @@ import torch
 from tether.atomic import write_bytes, write_json, write_text
 from tether.attack import attack
 from tether.certificate import certify
-from tether.constrained import ConstrainedModel
+from tether.constrained import ConstrainedModel, is_constrained
 from tether.errors import StorageError
 from tether.pipeline import (
     FitConfig,
@@ -161,7 +161,7 @@ def _train_from(task: Task, problem: Problem, config: FitConfig) -> Trained:
     tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
     run = train_method(problem, method, config, tether=tether, checkpoint=checkpoint, reporter=reporter)
     result = measure(problem, run, tether)
-    if isinstance(run.model, ConstrainedModel):
+    if is_constrained(run.model):
         # One process: the others are busy with other runs.
         tries = _ATTACKS[scale]
         found = attack(run.model, problem.trusted, evaluations=tries, seed=task.seed, jobs=1)

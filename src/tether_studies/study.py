@@ -9,8 +9,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal, Protocol
 
-from tether.constrained import LearnedModel
 from tether.data import Array, Probes, Transitions
+from tether.model import Model
 from tether.pipeline import FitConfig, Method, Problem, TrainedRun
 from tether.progress import Reporter
 from tether.report.page import Section
@@ -201,7 +201,7 @@ class Study:
     check: Callable[[Mapping[str, str]], None] | None = None
     needs: tuple[str, str] | None = None
     recasts: Mapping[str, Recast] = field(default_factory=dict)
-    inspect: Callable[[Problem, LearnedModel], Measured] | None = None
+    inspect: Callable[[Problem, Model], Measured] | None = None
 
     def check_installed(self) -> None:
         """Raises ValueError where the simulator is missing: said once, not by every run."""

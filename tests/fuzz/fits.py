@@ -237,13 +237,12 @@ def climbed(
 
     def ratio(rows: np.ndarray) -> np.ndarray:
         wrapped = model.schema.wrap_inputs(rows[:, :dx], rows[:, dx:])
-        location = model.locate(wrapped)
-        limits = model.limits(wrapped, location)
+        limits = model.limits(wrapped)
         base, truth = model.frame.base(wrapped[:, :dx]), trusted_values(function, wrapped, dx)
         ends = [model.schema.distance(base + end, truth) for end in (limits.lower, limits.upper)]
         with np.errstate(all="ignore"):
             share = np.maximum(*ends) / np.maximum(limits.delta, 1e-300)
-        return np.where(location.in_domain, np.nan_to_num(share).max(axis=1), 0.0)
+        return np.where(limits.in_domain, np.nan_to_num(share).max(axis=1), 0.0)
 
     order = np.argsort(-ratio(inputs))[:150]
     best, score = inputs[order], ratio(inputs[order])
@@ -283,7 +282,7 @@ def find(case: Case, rng: np.random.Generator, tally: Tally, count: int) -> str 
     inputs = np.concatenate([hostile_inputs(model, case.system, rng, count), case.data.inputs])
     inputs = np.concatenate([inputs, climbed(model, case, function, inputs, rng)])
     tally.counts["points"] += 6 * len(inputs)
-    tally.counts["points in domain"] += 6 * int(model.locate(inputs).in_domain.sum())
+    tally.counts["points in domain"] += 6 * int(model.limits(inputs).in_domain.sum())
     found = find_double(model, case, function, inputs) or find_single(model, case, function, inputs, tally)
     check_claims(model, case, function, tally)
     return found

@@ -217,13 +217,12 @@ def refuted(path: Path, trusted: TrustedModel, rng: np.random.Generator, points:
             [_drawn(cells, rng, points), *([] if best is None else [_near(best, cells, rng)])]
         )
         inputs = schema.wrap_inputs(inputs[:, : len(schema.states)], inputs[:, len(schema.states) :])
-        location = model.locate(inputs)
-        inside = location.in_domain
+        inside = model.limits(inputs).in_domain
         if not inside.any():
             return None
         inputs = inputs[inside]
         limits, values = (
-            model.limits(inputs, model.locate(inputs)),
+            model.limits(inputs),
             trusted.target(inputs, schema, model.frame.target),
         )
         farthest = np.maximum(schema.distance(values, limits.lower), schema.distance(limits.upper, values))

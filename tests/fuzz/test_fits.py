@@ -1,7 +1,5 @@
 """Two dozen random fits, in seconds; `python tests/fuzz/fits.py` runs the two thousand."""
 
-from dataclasses import replace
-
 import fits
 from subject import main
 
@@ -18,7 +16,8 @@ def test_a_delta_that_is_too_small_is_found(monkeypatch):
 
     def understated(data, *, trusted, **settings):
         model = true(data, trusted=trusted, **(settings | {"bounds": "interval", "smooth": False}))
-        model.bounds = replace(model.bounds, delta=0.5 * model.bounds.delta)
+        model.tether.delta.mul_(0.5)
+        model.tether.derive()
         return model
 
     monkeypatch.setattr(fits.tether, "fit", understated)

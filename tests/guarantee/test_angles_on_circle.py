@@ -252,7 +252,7 @@ def test_a_direct_model_of_exact_data_asks_for_no_room():
     config = FitConfig(hidden=(8,), training=QUICK)
     problem = prepare(data, trusted=off, config=config)
     model = train_method(problem, DIRECT, config).model
-    assert 1e-3 <= model.half_width[0] < 1.2e-3
+    assert 1e-3 <= model.tether.half_width[0] < 1.2e-3
     assert problem.frame("next_state", problem.data[0].trusted).outputs.scale[0] < 1e-3
 
 

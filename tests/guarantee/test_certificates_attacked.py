@@ -119,8 +119,9 @@ def test_certify_refuses_another_trusted_model(certified):
 @pytest.mark.parametrize("factor", [0.9, np.nan])
 def test_certify_derives_the_claim_again(certified, factor):
     """A delta understated by a tenth is beyond what sampling finds; deriving it anew finds it."""
-    false = copy.copy(certified)
-    false.bounds = replace(certified.bounds, delta=factor * certified.bounds.delta)
+    false = copy.deepcopy(certified)
+    false.tether.delta.mul_(factor)
+    false.tether.derive()
     with pytest.raises(CertificateError, match="derived anew, delta is larger than the model file says"):
         certify(false, parked_car.TRUSTED)
     steeper = replace(parked_car.TRUSTED, increment_lipschitz=2 * parked_car.TRUSTED.increment_lipschitz,

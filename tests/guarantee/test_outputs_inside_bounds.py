@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tether.bounds import IntervalBounds
 from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, constrain, constrain_in_training, mlp
+from tether.constrained import ConstrainedModel, Frame, constrain, mlp
 from tether.data import Scaling, make_schema
+from tether.descent import constrain_in_training
 
 SCHEMA = make_schema(["x", "heading"], ["speed"], angles=["heading"])
 

@@ -1,6 +1,5 @@
 """Smooth tethers: as certified as others, and continuous where cells meet."""
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +8,8 @@ import torch
 
 import tether
 from tether.attack import attack
-from tether.blending import neighbourhood
 from tether.certificate import certify
+from tether.constrained import ConstrainedModel
 from tether.pipeline import TETHERED, FitConfig, build_tether, prepare, train_method
 from tether.training import TrainingConfig
 from tether_studies import parked_car
@@ -31,8 +30,7 @@ def models():
     )
     built = build_tether(problem, config)
     smooth = train_method(problem, TETHERED, config, tether=built).model
-    stepped = copy.copy(smooth)
-    stepped.bounds = replace(built.bounds, blend=0)
+    stepped = ConstrainedModel(smooth.network, smooth.frame, built.cells, replace(built.bounds, blend=0))
     return problem, smooth, stepped
 
 
@@ -64,10 +62,10 @@ def test_certified_and_attacked(models):
     assert certificate.evidence == "proved" and certificate.domain.coverage_D > 0.95
     found = attack(smooth, problem.trusted, evaluations=30_000)
     assert 0.2 < found.max_ratio <= 1.0
-    broken = copy.copy(smooth)
     remainder = smooth.bounds.expansion.remainder
     half = replace(smooth.bounds.expansion, remainder=replace(remainder, slopes=0.2 * remainder.slopes))
-    broken.bounds = replace(smooth.bounds, expansion=half)
+    bounds = replace(smooth.bounds, expansion=half)
+    broken = ConstrainedModel(smooth.network, smooth.frame, smooth.cells, bounds)
     assert attack(broken, problem.trusted, evaluations=30_000).broken
 
 
@@ -75,10 +73,12 @@ def test_weights_are_convex_and_only_of_cells_that_hold_the_input(models):
     problem, smooth, _ = models
     inputs = problem.training_inputs
     location = smooth.cells.locate(inputs)
-    around = neighbourhood(smooth.cells, inputs, location, 8)
-    assert (around.weight >= 0).all() and np.allclose(around.weight.sum(axis=1), 1, atol=1e-12)
-    used = (around.weight > 0) & location.in_domain[:, None]
-    assert (around.distance <= smooth.cells.radii[around.cell])[used].all()
+    place = smooth.tether.lookup.place(torch.from_numpy(inputs))
+    found = smooth.tether._blended(torch.from_numpy(inputs), place.cell, place.squared)
+    cell, weight, distance = found.cell.numpy(), found.weight.numpy(), found.squared.sqrt().numpy()
+    assert (weight >= 0).all() and np.allclose(weight.sum(axis=1), 1, atol=1e-12)
+    used = (weight > 0) & location.in_domain[:, None]
+    assert (distance <= smooth.cells.radii[cell])[used].all()
     assert (used.sum(axis=1) > 1).mean() > 0.5
 
 

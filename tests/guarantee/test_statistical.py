@@ -1,6 +1,5 @@
 """Statistical evidence: the share it claims holds on draws it has not seen, and a false claim is refused."""
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from tether.calibration import (
     refuted,
 )
 from tether.certificate import certify
+from tether.constrained import ConstrainedModel
 from tether.errors import CertificateError
 from tether.pipeline import FitConfig, build_tether, prepare, train_method
 from tether.pipeline.methods import CONSTRAINED, TETHERED
@@ -65,14 +65,14 @@ def test_the_certificate_states_what_it_rests_on(drawn):
 
 def test_a_delta_made_smaller_is_refused(drawn):
     problem, model = drawn
-    model = copy.copy(model)
     bounds = model.bounds
     if bounds.kind == "interval":
-        model.bounds = replace(bounds, delta=0.7 * bounds.delta)
+        bounds = replace(bounds, delta=0.7 * bounds.delta)
     else:
         remainder = bounds.expansion.remainder
         smaller = replace(bounds.expansion, remainder=replace(remainder, slopes=0.3 * remainder.slopes))
-        model.bounds = replace(bounds, expansion=smaller)
+        bounds = replace(bounds, expansion=smaller)
+    model = ConstrainedModel(model.network, model.frame, model.cells, bounds)
     with pytest.raises(
         CertificateError, match=r"at most a fraction 0.01 of inputs must exceed delta; of \d+ fresh"
     ):

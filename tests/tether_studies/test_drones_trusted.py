@@ -5,6 +5,7 @@ import pytest
 
 from tether.pipeline import FitConfig, build_tether, prepare
 from tether.programs import enclose
+from tether.tethers import tether_over
 from tether.trusted import check_trusted
 from tether_studies.drones import crazyflie
 from tether_studies.drones.attitude import quaternion_of
@@ -98,7 +99,7 @@ def test_tether_is_proved_and_close_at_hover(tether):
     inputs = problem.probes[2].inputs
     location = built.cells.locate(inputs)
     assert location.in_domain.mean() > 0.95
-    limits = built.bounds.limits(built.cells, inputs, location)
+    limits = tether_over(built.cells, built.bounds).rows(inputs)
     trusted = problem.probes[2].trusted - SCHEMA.base(inputs[:, :20])
     # At hover no room is left, and the first-order model is M but for rounding.
     np.testing.assert_array_equal(limits.lower, limits.upper)

@@ -8,7 +8,7 @@ import torch
 
 from tether.affine import AffineModel
 from tether.errors import CertificateError
-from tether.monotone import MonotoneNetwork, certify_monotone
+from tether.monotone import MonotoneNetwork, MonotoneTether, certify_monotone
 from tether.monotone.network import ordered_linear
 from tether.pipeline import FitConfig, build_monotone_tether, monotone_model, prepare, train_monotone
 from tether.training import TrainingConfig
@@ -158,6 +158,12 @@ def test_it_learns_what_is_monotone_but_neither_convex_nor_concave() -> None:
     assert float(loss.detach()) < 0.02 * float(target.var())
 
 
+def changed(tether, **given):
+    names = ("trusted", "states", "declared", "cells", "half_width", "pinned")
+    own = {name: getattr(tether, name) for name in names} | {"half_width": tether.half_width.numpy()}
+    return MonotoneTether(**(own | given))
+
+
 def test_mistakes_are_named(study) -> None:
     with pytest.raises(ValueError, match="`decreasing` must name some features of 3"):
         MonotoneNetwork(3, 1, decreasing=[3], hidden=(4,))
@@ -166,13 +172,13 @@ def test_mistakes_are_named(study) -> None:
     _, tether = study
     rising = AffineModel(np.ones((1, 31)), [0.0])
     with pytest.raises(ValueError, match="`trusted` must have weights of at most 0"):
-        replace(tether, trusted=rising)
+        changed(tether, trusted=rising)
     with pytest.raises(ValueError, match="`cells` and `pinned` must have a column for each of the 21 inputs"):
-        replace(tether, declared=tether.declared[1:])
+        changed(tether, declared=tether.declared[1:])
     with pytest.raises(ValueError, match="`declared` must be some of 31 inputs in ascending order"):
-        replace(tether, declared=tether.declared[::-1])
+        changed(tether, declared=tether.declared[::-1])
     with pytest.raises(ValueError, match="`half_width` must be finite and at least 0"):
-        replace(tether, half_width=-tether.half_width - 1)
+        changed(tether, half_width=-tether.half_width.numpy() - 1)
 
 
 def test_cells_that_hold_probes_follow_m(study, config) -> None:

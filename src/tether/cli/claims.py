@@ -23,7 +23,7 @@ from tether.progress import console_reporter
 
 if TYPE_CHECKING:
     from tether.certificate import Certificate
-    from tether.constrained import LearnedModel
+    from tether.model import Model
     from tether.monotone import MonotoneModel
 
 
@@ -45,13 +45,15 @@ def certify_command(
         from tether.adapters.callables import load_trusted
         from tether.atomic import write_json, write_text
         from tether.certificate import certify
-        from tether.monotone import MonotoneModel
+        from tether.constrained import is_constrained
+        from tether.monotone import is_monotone
         from tether.report.tables import certificate_lines, delta_grid, rich_table
         from tether.runs import certificate_page
     learned = constrained_model(model, "tether to certify")
-    if isinstance(learned, MonotoneModel):
+    if is_monotone(learned):
         _certify_monotone(learned, trusted, out)
         return
+    assert is_constrained(learned)
     certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
@@ -121,7 +123,7 @@ def attack_command(
     with starting():
         from tether.adapters.callables import load_trusted
         from tether.attack import attack
-        from tether.monotone import MonotoneModel
+        from tether.monotone import is_monotone
         from tether.report.tables import ratio
     learned = constrained_model(model, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
@@ -130,7 +132,7 @@ def attack_command(
         )
     unit = learned.schema.unit(found.output)
     distance, claimed = (f"{value:.6g} {unit}".rstrip() for value in (found.distance, found.delta))
-    evidence = "proved" if isinstance(learned, MonotoneModel) else learned.bounds.evidence
+    evidence = "proved" if is_monotone(learned) else learned.bounds.evidence
     say(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
         f"reach is {distance} in '{found.output}', {ratio(found.max_ratio)} of the {claimed} claimed there "
@@ -144,6 +146,6 @@ def attack_command(
         raise typer.Exit(1)
 
 
-def _with_recorded_coverage(certificate: Certificate, model: LearnedModel) -> Certificate:
+def _with_recorded_coverage(certificate: Certificate, model: Model) -> Certificate:
     keys = ("coverage_D", "coverage_omega")
     return replace(certificate, domain=replace(certificate.domain, **{k: model.record.get(k) for k in keys}))

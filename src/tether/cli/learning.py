@@ -26,8 +26,8 @@ from tether.printing import plain
 from tether.progress import console_reporter
 
 if TYPE_CHECKING:
-    from tether.constrained import LearnedModel, Prediction
     from tether.data import Jitter, Probes, Transitions
+    from tether.model import Model, Prediction
     from tether.pipeline import FitConfig
     from tether.runs import RunFolder
     from tether.trusted import TrustedModel
@@ -242,8 +242,8 @@ def info(model: ModelPath) -> None:
         from rich.table import Table
 
         from tether.certificate import output_deltas
-        from tether.constrained import ConstrainedModel, DirectModel
-        from tether.monotone import MonotoneModel
+        from tether.constrained import is_constrained, is_direct
+        from tether.monotone import is_monotone
         from tether.report.tables import delta_grid, rich_table
         from tether.storage import peek
     learned = peek(model_file(model))
@@ -256,22 +256,22 @@ def info(model: ModelPath) -> None:
         "predicts": learned.frame.target.replace("_", " "),
         "parameters": f"{sum(p.numel() for p in learned.network.parameters()):,}",
     }
-    if isinstance(learned, ConstrainedModel):
+    if is_constrained(learned):
         rows |= {
             "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
             "evidence": learned.bounds.evidence,
             "coverage radius": f"{learned.cells.radii.max():.4g} (scaled) at most",
         }
-    elif isinstance(learned, DirectModel):
+    elif is_direct(learned):
         rows |= {
             "tether": "direct: the trusted model at run time, and a network within the half-width of it",
             "half-width": ", ".join(
                 f"{with_unit(learned, name)} {width:.4g}"
-                for name, width in zip(schema.outputs, learned.half_width, strict=True)
+                for name, width in zip(schema.outputs, learned.tether.half_width, strict=True)
             ),
         }
-    elif isinstance(learned, MonotoneModel):
-        width = learned.tether.half_width.max(axis=0)
+    elif is_monotone(learned):
+        width = learned.tether.half_width.amax(dim=0).tolist()
         rows |= {
             "tether": f"monotone by construction, {len(learned.tether.cells)} memories, {learned.operator}",
             "never rises in": ", ".join(learned.decreasing),
@@ -292,11 +292,11 @@ def info(model: ModelPath) -> None:
     for label, value in rows.items():
         table.add_row(label, plain(str(value)))
     console.print(table)
-    if isinstance(learned, ConstrainedModel):
+    if is_constrained(learned):
         console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))
 
 
-def _prediction_csv(prediction: Prediction, model: LearnedModel) -> str:
+def _prediction_csv(prediction: Prediction, model: Model) -> str:
     outputs = model.schema.outputs
     columns: dict[str, Any] = {f"next_{name}": prediction.next_states[:, k] for k, name in enumerate(outputs)}
     for label in ("lower", "upper", "delta"):

@@ -14,7 +14,8 @@ import typer
 from tether.printing import make_console, plain
 
 if TYPE_CHECKING:
-    from tether.constrained import ConstrainedModel, LearnedModel
+    from tether.constrained import ConstrainedModel
+    from tether.model import Model
     from tether.monotone import MonotoneModel
 
 console = make_console()
@@ -60,22 +61,22 @@ def model_file(path: Path) -> Path:
 
 def constrained_model(path: Path, missing: str) -> ConstrainedModel | MonotoneModel:
     """The model, which must have cells; monotone by construction or not."""
-    from tether.constrained import ConstrainedModel, DirectModel
-    from tether.monotone import MonotoneModel
+    from tether.constrained import is_constrained, is_direct
+    from tether.monotone import is_monotone
     from tether.storage import peek
 
     learned = peek(model_file(path))
-    if isinstance(learned, DirectModel):
+    if is_direct(learned):
         raise ValueError(
             f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
             "model by construction: see `tether info`."
         )
-    if not isinstance(learned, ConstrainedModel | MonotoneModel):
-        raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
-    return learned
+    if is_constrained(learned) or is_monotone(learned):
+        return learned
+    raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
 
 
-def with_unit(model: LearnedModel, name: str) -> str:
+def with_unit(model: Model, name: str) -> str:
     """A column as it is printed."""
     unit = model.schema.unit(name)
     return f"{name} [{unit}]" if unit else name

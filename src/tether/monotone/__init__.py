@@ -6,7 +6,7 @@
 
 from tether.monotone.certifying import MonotoneCertificate, as_affine, certify_monotone, search
 from tether.monotone.network import MonotoneNetwork
-from tether.monotone.tether import MonotoneModel, MonotoneTether
+from tether.monotone.tether import MonotoneModel, MonotoneTether, is_monotone
 
 __all__ = [
     "MonotoneCertificate",
@@ -15,5 +15,6 @@ __all__ = [
     "MonotoneTether",
     "as_affine",
     "certify_monotone",
+    "is_monotone",
     "search",
 ]

@@ -162,7 +162,7 @@ def search(
 
 def _farthest(model: MonotoneModel, trusted: AffineModel, inputs: Array) -> Farthest:
     states = model.tether.states
-    limits = model.limits(inputs, model.locate(inputs))
+    limits = model.limits(inputs)
     values = trusted(inputs[:, :states], inputs[:, states:])
     distance = np.maximum(values - limits.lower, limits.upper - values)
     # Finite even where delta is zero, because JSON has no word for infinity.
@@ -190,12 +190,12 @@ def _usual_size(model: MonotoneModel) -> Array:
     """(P,) what limits come to at most a thousand scales away from the centre of the inputs."""
     inputs, trusted = model.frame.inputs, model.tether.trusted
     extent = np.abs(trusted.weights) @ (np.abs(inputs.center) + _REACH * inputs.scale)
-    return np.abs(trusted.intercept) + extent + model.tether.half_width.max(axis=0)
+    return np.abs(trusted.intercept) + extent + model.tether.half_width.amax(dim=0).cpu().numpy()
 
 
 def _check_premises(model: MonotoneModel, trusted: AffineModel) -> None:
     """What the proof takes for granted; construction checks it, but models can be changed."""
-    unmet = model.unmet_premise()
+    unmet = model.tether.unmet_premise(model.network, model.frame)
     if not model.tether.trusted.same_as(trusted):
         unmet = "`trusted` must be the model the tether was built with"
     if unmet is not None:

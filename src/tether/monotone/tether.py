@@ -7,26 +7,29 @@ rise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from tether.affine import AffineModel
-from tether.bounds import PINNED_REACH, Limits
-from tether.cells import Cells, Location
-from tether.constrained import Frame, LearnedModel, Operator
+from tether.cells import Cells
 from tether.data import Array
+from tether.model import Frame, Model, kind_of
 from tether.monotone.network import MonotoneNetwork
+from tether.tethers import Limits, Room, Tether
+from tether.tethers.blending import PINNED_REACH, opening
+from tether.tethers.lookup import CellLookup
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
-class MonotoneTether:
+class MonotoneTether(Tether):
     """How far from M an output may be, by a cell that ignores the declared inputs.
 
-    Attributes:
+    Args:
         trusted: M; its weights of the declared inputs are at most 0.
         states: how many of the inputs are states.
         declared: inputs in which nothing may rise, in ascending order.
@@ -35,14 +38,47 @@ class MonotoneTether:
         pinned: (len(seen),) what all probes agree on, NaN elsewhere; see :class:`tether.bounds.AffineBounds`.
     """
 
-    trusted: AffineModel
-    states: int
-    declared: NDArray[np.int64]
-    cells: Cells
-    half_width: Array
-    pinned: Array
+    kind: ClassVar[str] = "monotone"
+    weights: Tensor
+    intercept: Tensor
+    half_width: Tensor
+    silent: Tensor
+    columns: Tensor
+    pinned_value: Tensor
+    pinned_rate: Tensor
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        trusted: AffineModel,
+        states: int,
+        declared: NDArray[np.int64],
+        cells: Cells,
+        half_width: Array,
+        pinned: Array,
+    ) -> None:
+        super().__init__()
+        self.trusted, self.states, self.declared, self.pinned = trusted, states, declared, pinned
+        self._check(cells, half_width)
+        inputs = trusted.weights.shape[1]
+        self.seen = np.setdiff1d(np.arange(inputs), declared)
+        """The inputs that are not declared; the only ones that decide the cell."""
+        self.lookup = CellLookup(cells)
+        agreed = np.isfinite(pinned)
+        self.pins = bool(agreed.any())
+        self.keep(
+            {
+                "weights": trusted.weights,
+                "intercept": trusted.intercept,
+                "half_width": half_width,
+                "pinned_value": np.where(agreed, pinned, 0.0),
+                "pinned_rate": np.where(agreed, 1 / (cells.scale * PINNED_REACH), 0.0),
+            }
+        )
+        silent = ~np.isin(np.arange(inputs), declared)
+        self.keep({"silent": silent, "columns": self.seen}, persistent=False)
+        self.register_load_state_dict_post_hook(_take_up)
+
+    def _check(self, cells: Cells, half_width: Array) -> None:
         outputs, inputs = self.trusted.weights.shape
         declared = self.declared.tolist()
         if not declared or declared != sorted(set(declared) & set(range(inputs))) or len(declared) == inputs:
@@ -54,62 +90,94 @@ class MonotoneTether:
             raise ValueError(
                 "`trusted` must have weights of at most 0 for the declared inputs; got a positive one."
             )
-        widths = {self.cells.memories.shape[1], *self.cells.scale.shape, *self.pinned.shape}
+        widths = {cells.memories.shape[1], *cells.scale.shape, *self.pinned.shape}
         if widths != {inputs - len(declared)}:
             raise ValueError(
                 f"`cells` and `pinned` must have a column for each of the {inputs - len(declared)} inputs "
                 f"that are not declared; got {sorted(widths)}."
             )
-        if self.half_width.shape != (len(self.cells), outputs):
+        if half_width.shape != (len(cells), outputs):
             raise ValueError(
-                f"`half_width` must be one for each cell and output, ({len(self.cells)}, {outputs}); got "
-                f"{self.half_width.shape}."
+                f"`half_width` must be one for each cell and output, ({len(cells)}, {outputs}); got "
+                f"{half_width.shape}."
             )
-        if not ((self.half_width >= 0) & np.isfinite(self.half_width)).all():
+        if not ((half_width >= 0) & np.isfinite(half_width)).all():
             raise ValueError("`half_width` must be finite and at least 0 in every cell.")
-        object.__setattr__(self, "_seen", np.setdiff1d(np.arange(inputs), self.declared))
 
     @property
-    def seen(self) -> NDArray[np.int64]:
-        """The inputs that are not declared; the only ones that decide the cell."""
-        return self._seen  # type: ignore[attr-defined]
+    def cells(self) -> Cells:
+        """Over the inputs `seen`."""
+        return self.lookup.cells
 
-    def locate(self, inputs: Array) -> Location:
-        """Cells of physical inputs (N, D); every finite input is in the domain, because M is affine."""
-        found = self.cells.locate(np.ascontiguousarray(inputs[:, self.seen]))
-        return replace(found, in_domain=np.ones(len(inputs), dtype=bool))
-
-    def limits(self, inputs: Array, location: Location) -> Limits:
+    def room(self, inputs: Tensor) -> Room:
         """M plus and minus the half-width; the anchor is M at the declared inputs' reference, 0."""
-        width = self.half_width[location.cell] * self._opening(inputs)
-        silent_inputs = inputs.copy()
-        silent_inputs[:, self.declared] = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            middle = self.trusted(inputs[:, : self.states], inputs[:, self.states :])
-            lower, upper = middle - width, middle + width
-            anchor = self.trusted(silent_inputs[:, : self.states], silent_inputs[:, self.states :])
-        if not (np.isfinite(lower) & np.isfinite(upper) & np.isfinite(anchor)).all():
+        return self._parts(inputs, self.lookup(inputs.index_select(1, self.columns)))[0]
+
+    def limits(self, inputs: Tensor) -> Limits:
+        """The same, with delta; every finite input is in the domain, because M is affine."""
+        cell = self.lookup.place(inputs.index_select(1, self.columns)).cell
+        room, width = self._parts(inputs, cell)
+        if not torch.stack([part.isfinite().all() for part in room]).all():
             raise ValueError(
                 "inputs must keep the trusted model finite; got some so large that it overflows. Check units."
             )
         # Sound because M here is M itself, bit for bit, and each limit is one rounding away from M ± width.
-        delta = width * (1 + 2 * EPS) + 2 * EPS * np.maximum(np.abs(lower), np.abs(upper))
-        return Limits(lower, upper, anchor, delta)
+        delta = width * (1 + 2 * EPS) + 2 * EPS * torch.maximum(room.lower.abs(), room.upper.abs())
+        return Limits(*room, delta, cell, torch.ones_like(cell, dtype=torch.bool))
 
     def largest_delta(self, size: Array) -> Array:
         """(K, P) distance to M in each cell, where limits are at most `size` (P,) in magnitude."""
-        return self.half_width * (1 + 2 * EPS) + 2 * EPS * size
+        return self.half_width.cpu().numpy() * (1 + 2 * EPS) + 2 * EPS * size
 
-    def _opening(self, inputs: Array) -> Array:
-        """(N, 1) share of the half-width that is open: 0 where inputs agree with the probes."""
-        columns = ~np.isnan(self.pinned)
-        if not columns.any():
-            return np.ones((len(inputs), 1))
-        away = (inputs[:, self.seen[columns]] - self.pinned[columns]) / self.cells.scale[columns]
-        return np.minimum(np.abs(away).max(axis=1, keepdims=True) / PINNED_REACH, 1.0) ** 2
+    def unmet_premise(self, network: nn.Module, frame: Any) -> str | None:
+        """The first premise of the proof that M, tether, frame and network do not meet; None: all are met."""
+        schema, width = frame.schema, self.half_width
+        premises = {
+            "M must have a weight for every output and input": self.trusted.weights.shape
+            == (len(schema.outputs), len(schema.inputs)),
+            "the tether must know which inputs are states": self.states == len(schema.states),
+            "M's weights of the declared inputs must be at most 0": bool(
+                (self.trusted.weights[:, self.declared] <= 0).all()
+            ),
+            "cells must not see the declared inputs": not np.intersect1d(self.declared, self.seen).size,
+            "half-widths must be finite and at least 0": bool(((width >= 0) & width.isfinite()).all()),
+            "scales must be positive": bool(
+                (frame.inputs.scale > 0).all() and (frame.outputs.scale > 0).all()
+            ),
+            "inputs must enter the network in their order, none as an angle": not schema.angles,
+            "the network must predict next states": frame.target == "next_state",
+            "the network must be monotone in the declared inputs": isinstance(network, MonotoneNetwork)
+            and network.declared.tolist() == self.declared.tolist(),
+        }
+        return next((premise for premise, holds in premises.items() if not holds), None)
+
+    def _parts(self, inputs: Tensor, cell: Tensor) -> tuple[Room, Tensor]:
+        width = self.half_width.index_select(0, cell)
+        if self.pins:
+            seen = inputs.index_select(1, self.columns)
+            width = width * opening(seen, self.pinned_value, self.pinned_rate)
+        middle = self._trusted(inputs)
+        anchor = self._trusted(torch.where(self.silent, inputs, 0.0))
+        return Room(middle - width, middle + width, anchor), width
+
+    def _trusted(self, inputs: Tensor) -> Tensor:
+        """(N, P) M, added up term by term as :class:`AffineModel` does, to the same bits."""
+        total = self.intercept + self.weights[:, 0] * inputs[:, :1]
+        for k in range(1, inputs.shape[1]):
+            total = total + self.weights[:, k] * inputs[:, k : k + 1]
+        return total
 
 
-class MonotoneModel(LearnedModel):
+def _take_up(module: Any, incompatible: Any) -> None:
+    """After other buffers were loaded: M as they have it."""
+    del incompatible
+    module.trusted = AffineModel(module.weights.cpu().numpy(), module.intercept.cpu().numpy())
+    agreed = module.pinned_rate > 0
+    module.pinned = torch.where(agreed, module.pinned_value, torch.nan).cpu().numpy()
+    module.pins = bool(agreed.any())
+
+
+class MonotoneModel(Model):
     """A network that stays within delta of M and never rises in the declared inputs, whatever its weights.
 
     Made by :func:`tether.fit` with `decreasing`. Every finite input is in its domain; inputs so large that
@@ -121,52 +189,12 @@ class MonotoneModel(LearnedModel):
         tether: limits that never rise in the declared inputs either.
     """
 
+    tether: MonotoneTether
+
     def __init__(self, network: MonotoneNetwork, frame: Frame, tether: MonotoneTether) -> None:
-        super().__init__(network, frame)
-        self.tether: MonotoneTether = tether  # type: ignore[assignment]
-        unmet = self.unmet_premise()
-        if unmet is not None:
-            raise ValueError(f"{unmet}; that is not so.")
+        super().__init__(network, frame, tether)
 
-    @property
-    def operator(self) -> Operator:
-        """Always `clip`."""
-        return "clip"
 
-    @property
-    def decreasing(self) -> tuple[str, ...]:
-        """Names of the inputs in which no prediction rises."""
-        return tuple(self.schema.inputs[k] for k in self.tether.declared)
-
-    def locate(self, inputs: Array) -> Location:
-        """Cell of physical inputs (N, D), whatever their declared inputs."""
-        return self.tether.locate(inputs)
-
-    def limits(self, inputs: Array, location: Location) -> Limits:
-        """Limits at physical inputs (N, D)."""
-        return self.tether.limits(inputs, location)
-
-    def unmet_premise(self) -> str | None:
-        """The first premise of the proof that M, tether, frame and network do not meet; None: all are met."""
-        tether, frame, schema, network = self.tether, self.frame, self.schema, self.network
-        outputs, inputs = tether.trusted.weights.shape
-        premises = {
-            "M must have a weight for every output and input": (outputs, inputs)
-            == (len(schema.outputs), len(schema.inputs)),
-            "the tether must know which inputs are states": tether.states == len(schema.states),
-            "M's weights of the declared inputs must be at most 0": bool(
-                (tether.trusted.weights[:, tether.declared] <= 0).all()
-            ),
-            "cells must not see the declared inputs": not np.intersect1d(tether.declared, tether.seen).size,
-            "half-widths must be finite and at least 0": bool(
-                ((tether.half_width >= 0) & np.isfinite(tether.half_width)).all()
-            ),
-            "scales must be positive": bool(
-                (frame.inputs.scale > 0).all() and (frame.outputs.scale > 0).all()
-            ),
-            "inputs must enter the network in their order, none as an angle": not schema.angles,
-            "the network must predict next states": frame.target == "next_state",
-            "the network must be monotone in the declared inputs": isinstance(network, MonotoneNetwork)
-            and network.declared.tolist() == tether.declared.tolist(),
-        }
-        return next((premise for premise, holds in premises.items() if not holds), None)
+def is_monotone(model: object) -> TypeGuard[MonotoneModel]:
+    """Whether a model cannot rise in declared inputs, however it was put together."""
+    return kind_of(model) == MonotoneTether.kind

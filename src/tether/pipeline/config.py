@@ -55,8 +55,8 @@ class FitConfig:
         smooth: with affine bounds, blend those of neighbouring cells, so that predictions do not jump
             where cells meet.
         follow: where probes make an affine tether follow M exactly: at inputs that share the values on
-            which all probes agree (`agreed`: a parked car, wherever it stands), or in every cell that holds
-            a probe (`cells`). A cell without labelled data follows M in either case.
+            which all probes agree (`agreed`: at rest, wherever that is), or in every cell that holds a probe
+            (`cells`). A cell without labelled data follows M in either case.
         hidden: layer widths of the network.
         coverage: quantile of held-out inputs that the coverage radius must reach.
         reach: the coverage radius, as a multiple of what covers that quantile; where M is all but affine,

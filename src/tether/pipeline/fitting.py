@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from tether.constrained import ConstrainedModel
+from tether.constrained import ConstrainedModel, is_constrained
 from tether.data import Jitter, Probes, Transitions
-from tether.monotone import MonotoneModel
+from tether.monotone import MonotoneModel, is_monotone
 from tether.pipeline.config import FitConfig
 from tether.pipeline.growing import build_tether_within
 from tether.pipeline.methods import CONSTRAINED, TETHERED, TrainedRun, train_method
@@ -67,7 +67,7 @@ def fit(
     tether = build_tether_within(problem, config, reporter=reporter)
     method = replace(TETHERED if config.bounds == "affine" else CONSTRAINED, loss=config.training.loss)
     run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
-    assert isinstance(run.model, ConstrainedModel)
+    assert is_constrained(run.model)
     run.model.record = record(problem, config, run, transitions)
     return run.model
 
@@ -78,7 +78,7 @@ def _fit_monotone(
     tether = build_monotone_tether(problem, config, reporter=reporter)
     method = replace(MONOTONE, loss=config.training.loss)
     run = train_monotone(problem, tether, config, method=method, reporter=reporter)
-    assert isinstance(run.model, MonotoneModel)
+    assert is_monotone(run.model)
     run.model.record = record(problem, config, run, transitions)
     return run.model
 
@@ -86,7 +86,7 @@ def _fit_monotone(
 def record(problem: Problem, config: FitConfig, run: TrainedRun, transitions: Transitions) -> dict[str, Any]:
     """What is saved with a model about where it came from."""
     coverage = [
-        float(run.model.locate(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)
+        float(run.model.limits(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)
     ]
     return {
         "config": asdict(config),

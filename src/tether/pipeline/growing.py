@@ -53,7 +53,7 @@ def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Report
             # Other draws in every attempt: those of the last must be independent of what they judge.
             trial = replace(config, delta=None, seed=config.seed + 7919 * attempt)
             bounds = build_tether(problem, trial, kind="affine", partition=Partition(wide, 0.0)).bounds
-            assert isinstance(bounds, AffineBounds)
+            assert bounds.kind == "affine"
             fitted = _fitted(wide, bounds, budget)
             # Some slack for the next episodes: held-out ones are a few themselves.
             surely = replace(fitted, radii=0.9 * fitted.radii)

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether.certificate import delta_quantiles
-from tether.constrained import (
-    ConstrainedModel,
-    DirectModel,
-)
+from tether.constrained import is_constrained, is_direct
 from tether.pipeline.methods import TrainedRun
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
@@ -31,8 +28,8 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         "operator_input_spread": run.history.evaluations[-1].operator_input_spread,
         "operator_saturated": run.history.evaluations[-1].operator_saturated,
     }
-    if isinstance(run.model, DirectModel) and run.method.tether == "direct":
-        width = schema.capped(run.model.half_width)
+    if is_direct(run.model) and run.method.tether == "direct":
+        width = schema.capped(run.model.tether.half_width.cpu().numpy())
         result |= {
             "delta_certified": {
                 name: {"max": float(width[k]), "median": float(width[k])}
@@ -40,13 +37,13 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
             },
             "evidence_level": "direct",
         }
-    if tether is None or not isinstance(run.model, ConstrainedModel):
+    if tether is None or not is_constrained(run.model):
         return result
     delta = tether.bounds.delta
     bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
     truth = schema.near(problem.split.test.next_states, 0.5 * bounds.lower + 0.5 * bounds.upper)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
-    omega = run.model.locate(problem.probes[2].inputs)
+    omega = run.model.limits(problem.probes[2].inputs)
     spread = delta_quantiles(run.model, problem.split.test.inputs)
     return result | {
         "delta_certified": {

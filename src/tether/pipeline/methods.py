@@ -11,23 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tether.bounds import (
-    EVIDENCE_MARGIN,
-    AffineBounds,
-)
-from tether.constrained import (
-    ConstrainedModel,
-    DirectModel,
-    Frame,
-    LearnedModel,
-    UnconstrainedModel,
-    mlp,
-)
+from tether.bounds import EVIDENCE_MARGIN
+from tether.constrained import ConstrainedModel, DirectModel, UnconstrainedModel
 from tether.data import Array, Target
+from tether.model import Frame, Model, mlp
 from tether.pipeline.config import FitConfig, TetherKind, resolve_inputs, resolve_target
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
 from tether.progress import Reporter, silent
+from tether.tethers import tether_over
 from tether.training import Evaluation, History, Loss, TrainingData, train
 
 
@@ -70,7 +62,7 @@ class TrainedRun:
     """One trained method."""
 
     method: Method
-    model: LearnedModel
+    model: Model
     history: History
     seed: int
 
@@ -151,7 +143,7 @@ def _feature_noise(config: FitConfig, frame: Frame) -> Array:
 
 def _untrained(
     problem: Problem, method: Method, config: FitConfig, tether: Tether | None, network: nn.Module | None
-) -> LearnedModel:
+) -> Model:
     """The model of a method before training; its guarantee, if it has one, holds already."""
     train = problem.split.train
     wanted = tether.target if method.celled and tether else method.target or config.target
@@ -166,9 +158,8 @@ def _untrained(
         if tether is None or tether.kind != method.tether:
             raise TypeError(f"`tether` must be an {method.tether} tether for method '{method.name}'.")
         anchor = None
-        if isinstance(tether.bounds, AffineBounds) and config.operator != "project":
-            location = tether.cells.locate(train.inputs)
-            anchor = tether.bounds.limits(tether.cells, train.inputs, location).anchor
+        if tether.kind == "affine" and config.operator != "project":
+            anchor = tether_over(tether.cells, tether.bounds).rows(train.inputs).anchor
         frame = problem.frame(target, anchor)
         return ConstrainedModel(build(frame), frame, tether.cells, tether.bounds, operator=config.operator)
     if method.tether is not None:

@@ -60,7 +60,7 @@ def _named(schema: Schema, columns: NDArray[np.int64]) -> Schema:
 def monotone_model(problem: Problem, tether: MonotoneTether, config: FitConfig) -> MonotoneModel:
     """The model before training: it follows M, and all its guarantees hold already."""
     train_part = problem.split.train
-    anchor = tether.limits(train_part.inputs, tether.locate(train_part.inputs)).anchor
+    anchor = tether.rows(train_part.inputs).anchor
     frame = problem.frame("next_state", anchor)
     # In units of features and outputs, M's own weights of the declared inputs: the network starts as M.
     declared = tether.declared

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether.constrained import (
-    Frame,
-)
 from tether.data import Array, Jitter, Probes, Scaling, Split, Target, Transitions, fit_scaling
+from tether.model import Frame
 from tether.pipeline.config import (
     FitConfig,
     check_angles,

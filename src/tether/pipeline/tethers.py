@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tether.bounds import (
-    AffineBounds,
     Bounds,
     Observations,
     bound_by_expansions,
@@ -135,7 +134,7 @@ def build_tether(
     if evidence == "statistical":
         bounds = calibrate(bounds, *common, sampling=sampling)
     budget = resolve_budget(config.delta, train.schema)
-    if budget is not None and isinstance(bounds, AffineBounds):
+    if budget is not None and bounds.kind == "affine":
         bounds = within_budget(bounds, budget, train.schema)
     return Tether(kind, partition, bounds, target, time.monotonic() - start)
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.bounds import AffineBounds
 from tether.constrained import ConstrainedModel
 from tether.data import Array, Probes, Transitions, wrap_angle
 from tether.trusted import TrustedModel
@@ -79,7 +78,7 @@ def explorer_data(
         "delta": _logarithms(model.bounds.delta),
         "data": _columns(_some(transitions.inputs) / cells.scale),
         "probes": _columns(_some(probes.inputs) / cells.scale),
-        "blended": bool(isinstance(model.bounds, AffineBounds) and model.bounds.blend),
+        "blended": bool(model.bounds.kind == "affine" and model.bounds.blend),
     }
     per_reference = 4 * LINE_POINTS * len(schema.inputs) * len(schema.outputs) * 2 * 4 / 3
     spent = sum(len(data[key]["codes"]) for key in ("memories", "delta", "data", "probes"))
@@ -95,7 +94,7 @@ def _most_varied(model: ConstrainedModel, inputs: Array) -> list[int]:
     for column in range(len(inputs)):
         first, last = _span(model, inputs, column)
         rows = _along(inputs, column, np.linspace(first, last, _SCAN_POINTS))
-        location = model.locate(rows)
+        location = model.cells.locate(rows)
         seen.append(len(np.unique(location.cell[location.in_domain])))
     return sorted(np.argsort(-np.array(seen), kind="stable")[:2].tolist())
 
@@ -115,7 +114,7 @@ def _references(model: ConstrainedModel, data: Array, probes: Array, count: int)
     )
     found = []
     for label, inputs, number in wanted:
-        location = model.locate(inputs)
+        location = model.cells.locate(inputs)
         inside = np.flatnonzero(location.in_domain)
         order = inside[np.argsort(location.distance[inside], kind="stable")]
         places = np.unique(np.linspace(0, len(order) - 1, number + 2).round().astype(int)[1:-1])
@@ -130,7 +129,7 @@ def _reference(model: ConstrainedModel, trusted: TrustedModel, reference: Refere
     places = np.linspace(spans[:, 0], spans[:, 1], LINE_POINTS, axis=1)
     rows = np.stack([_along(reference.inputs, column, places[column]) for column in range(dimensions)])
     lines = np.full((dimensions, LINE_POINTS, outputs, 4), np.nan)
-    location = model.locate(rows.reshape(-1, dimensions))
+    location = model.cells.locate(rows.reshape(-1, dimensions))
     inside = location.in_domain.reshape(dimensions, LINE_POINTS)
     # Only there, because elsewhere nothing is claimed and M may not be defined.
     if inside.any():
@@ -167,7 +166,7 @@ def _span(model: ConstrainedModel, inputs: Array, column: int) -> Array:
     reach = 2 * float(cells.radii.max()) * cells.scale[column]
     near = np.linspace(inputs[column] - reach, inputs[column] + reach, _SCAN_POINTS)
     places = np.concatenate([places, near[(near >= low) & (near <= high)]])
-    inside = places[model.locate(_along(inputs, column, places)).in_domain]
+    inside = places[model.cells.locate(_along(inputs, column, places)).in_domain]
     first, last = (inside.min(), inside.max()) if len(inside) else (low, high)
     margin = 0.04 * (last - first) or 0.5 * cells.scale[column]
     return np.array([max(low, first - margin), min(high, last + margin)])

@@ -10,7 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tether.blending import RIM
+RIM = 0.1
+"""Share of the coverage radius over which a cell's weight falls to zero."""
+PINNED_REACH = 0.05
+"""Scaled distance from what all probes agree on at which a tether is fully open."""
 
 
 def opening(inputs: Tensor, pinned: Tensor, rate: Tensor) -> Tensor:
@@ -45,7 +48,10 @@ def closeness(squared: Tensor, radii: Tensor) -> Tensor:
 
 
 def one_turn(anchors: Tensor, weight: Tensor) -> Tensor:
-    """Angles (N, B, P), each moved by whole turns to be nearest to the first that has a weight (N, B)."""
+    """Angles (N, B, P), each moved by whole turns to be nearest to the first that has a weight (N, B).
+
+    The first cell is the nearest, unless rounding put one before it whose ball does not hold the input.
+    """
     first = (weight > 0).to(torch.uint8).argmax(dim=1)[:, None, None].expand(-1, 1, anchors.shape[2])
     turn = 2 * torch.pi
     turns = torch.round((anchors - anchors.gather(1, first)).detach() / turn)

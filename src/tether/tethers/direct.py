@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tether.data import Schema, Target
-from tether.tethers.tether import Room, Tether
+from tether.data import HALF_TURN, Schema, Target
+from tether.tethers.tether import Limits, Room, Tether
 from tether.trusted import TrustedModel
 
+_EPS = float(np.finfo(np.float64).eps)
 _STEP = 2.0**-17
 """Of central differences, relative to an input's size: near the cube root of float64's precision."""
 
@@ -27,19 +28,37 @@ class DirectTether(Tether):
         target: whether next states or increments are bounded.
     """
 
+    kind: ClassVar[str] = "direct"
     half_width: Tensor
+    angles: Tensor
+    advanced: Tensor
 
     def __init__(self, trusted: TrustedModel, half_width: NDArray, schema: Schema, target: Target) -> None:
         super().__init__()
         self.trusted, self.schema = trusted, schema
         self.target: Target = target
-        self.register_buffer("half_width", torch.from_numpy(np.array(half_width, dtype=np.float64)))
+        self.keep({"half_width": np.asarray(half_width, dtype=np.float64)})
+        self.keep({"angles": schema.output_angles, "advanced": schema.advanced}, persistent=False)
 
     def room(self, inputs: Tensor) -> Room:
         """M plus and minus the half-width."""
         anchor = _Answers.apply(inputs, self)
         assert isinstance(anchor, Tensor)
         return Room(anchor - self.half_width, anchor + self.half_width, anchor)
+
+    def limits(self, inputs: Tensor) -> Limits:
+        """The same; delta is the half-width, and the rounding of adding it up. Everywhere in the domain.
+
+        However many turns away M's angle is, moving it near the state is off by roundings of a turn or two.
+        """
+        room = self.room(inputs)
+        size = room.anchor.abs() + 4 * torch.pi * self.angles
+        if self.target == "increment":
+            size = size + inputs.index_select(1, self.advanced).abs()
+        delta = self.half_width * (1 + 1e-15) + 8 * _EPS * size
+        delta = torch.where(self.angles, delta.clamp_max(HALF_TURN), delta)
+        nowhere = torch.full_like(inputs[:, 0], -1, dtype=torch.int64)
+        return Limits(*room, delta, nowhere, torch.ones_like(nowhere, dtype=torch.bool))
 
     def answers(self, inputs: NDArray) -> NDArray:
         """(N, P) M's target at inputs (N, D)."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from tether.tethers.tether import Room, Tether
+from tether.tethers.tether import Limits, Room, Tether
 
 
 class FreeTether(Tether):
-    """No limits.
+    """No limits, and no domain in which anything is promised.
 
     Args:
         outputs: P.
     """
+
+    kind: ClassVar[str] = "unconstrained"
+    bounded: ClassVar[bool] = False
 
     def __init__(self, outputs: int) -> None:
         super().__init__()
@@ -23,3 +28,9 @@ class FreeTether(Tether):
         """Everything."""
         anchor = inputs.new_zeros(inputs.shape[0], self.outputs)
         return Room(torch.full_like(anchor, -torch.inf), torch.full_like(anchor, torch.inf), anchor)
+
+    def limits(self, inputs: Tensor) -> Limits:
+        """The same; no cell, no domain, no delta."""
+        room = self.room(inputs)
+        nowhere = torch.full_like(inputs[:, 0], -1, dtype=torch.int64)
+        return Limits(*room, room.upper, nowhere, torch.zeros_like(nowhere, dtype=torch.bool))

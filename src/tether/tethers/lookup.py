@@ -6,25 +6,47 @@ in either; of the few nearest, near ties may go either way.
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tether.bounds import Bounds
 from tether.cells import Cells
 from tether.nearest import nearest_torch, query_few, query_packed
-from tether.tethers.tether import Fixed
+from tether.tethers.tether import Fixed, Tether
+
+
+class Place(NamedTuple):
+    """Where inputs fall.
+
+    Attributes:
+        cell: (N,) index of the nearest memory.
+        squared: (N,) squared scaled distance to it.
+        in_domain: (N,) whether the input lies in that cell's coverage region.
+    """
+
+    cell: Tensor
+    squared: Tensor
+    in_domain: Tensor
+
+
+def _search(points: Tensor, memories: Tensor, *packed: Tensor) -> tuple[Tensor, Tensor]:
+    """(N,) the nearest memory of scaled points (N, C), and (N,) its squared distance."""
+    if points.device.type != "cpu":
+        return nearest_torch(points, memories)
+    arrays = (part.detach().numpy() for part in (memories, *packed))
+    found = query_packed(points.detach().contiguous().numpy(), *arrays)
+    return torch.from_numpy(found.cell), torch.from_numpy(found.squared_distance)
 
 
 @torch.library.custom_op("tether::nearest", mutates_args=())
 def _nearest(
     points: Tensor, memories: Tensor, center: Tensor, extent: Tensor, blocks: Tensor, offsets: Tensor
 ) -> Tensor:
-    if points.device.type != "cpu":
-        return nearest_torch(points, memories)[0]
-    packed = (part.detach().numpy() for part in (memories, center, extent, blocks, offsets))
-    return torch.from_numpy(query_packed(points.detach().contiguous().numpy(), *packed).cell)
+    return _search(points, memories, center, extent, blocks, offsets)[0]
 
 
 @_nearest.register_fake
@@ -95,6 +117,8 @@ class CellLookup(Fixed):
     box_lower: Tensor
     box_upper: Tensor
     centers: Tensor
+    squared_radii: Tensor
+    slack: Tensor
     index_center: Tensor
     index_extent: Tensor
     index_blocks: Tensor
@@ -104,19 +128,24 @@ class CellLookup(Fixed):
 
     def __init__(self, cells: Cells) -> None:
         super().__init__()
-        for name in self.STORED:
-            self.register_buffer(name, torch.from_numpy(np.array(getattr(cells, name))))
+        self.keep({name: getattr(cells, name) for name in self.STORED})
         self._derive(cells)
         self.register_load_state_dict_post_hook(_derive_again)
 
     def _derive(self, cells: Cells) -> None:
         """What follows from the stored arrays."""
+        self.cells = cells
+        """The cells as NumPy sees them."""
+        device = self.memories.device
         derived = {
             "centers": cells.centers,
+            "squared_radii": cells.radii * cells.radii,
+            # How much farther than measured an input may be from its memory, in exact arithmetic.
+            "slack": cells.outer_radii - cells.radii,
             **{f"index_{name}": values for name, values in cells.index.packed.items()},
         }
         for name, values in derived.items():
-            moved = torch.from_numpy(np.ascontiguousarray(values)).to(self.memories.device)
+            moved = torch.from_numpy(np.ascontiguousarray(values)).to(device)
             self.register_buffer(name, moved, persistent=False)
 
     @property
@@ -133,6 +162,12 @@ class CellLookup(Fixed):
         """(N,) the exactly nearest memory of physical inputs (N, C)."""
         return _nearest((inputs / self.scale).detach(), *self._index)
 
+    def place(self, inputs: Tensor) -> Place:
+        """The same, with distance and domain membership; at once, where :meth:`forward` can be traced."""
+        cell, squared = _search(inputs / self.scale, *self._index)
+        inside = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(dim=1)
+        return Place(cell, squared, inside & (squared <= self.squared_radii.index_select(0, cell)))
+
     def around(self, inputs: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """(N, count) the nearest memories, nearest first, and squared scaled distances to them."""
         scaled = inputs / self.scale
@@ -145,3 +180,37 @@ def _derive_again(module: Any, incompatible: Any) -> None:
     del incompatible
     arrays = {name: getattr(module, name).cpu().numpy().copy() for name in CellLookup.STORED}
     module._derive(Cells(**arrays))
+
+
+class CellTether(Tether):
+    """A tether whose limits are known by cell.
+
+    Args:
+        cells: which input belongs where.
+        bounds: what each cell allows.
+    """
+
+    operators = ("sigmoid", "clip", "project")
+
+    def __init__(self, cells: Cells, bounds: Bounds) -> None:
+        super().__init__()
+        if not (bounds.delta >= 0).all():
+            raise ValueError(
+                "`bounds` must have a delta of at least 0 in every cell and output; got NaN or less."
+            )
+        self.lookup = CellLookup(cells)
+        self.register_load_state_dict_post_hook(_take_up)
+
+    @property
+    def cells(self) -> Cells:
+        """Which input belongs where."""
+        return self.lookup.cells
+
+    @abstractmethod
+    def derive(self) -> None:
+        """Takes up the buffers as they are."""
+
+
+def _take_up(module: Any, incompatible: Any) -> None:
+    del incompatible
+    module.derive()

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from tether.bounds import Bounds
+from tether.cells import Cells
+from tether.data import Array
+
+_PIECE = 8192
 
 
 class Room(NamedTuple):
@@ -23,6 +32,37 @@ class Room(NamedTuple):
     anchor: Tensor
 
 
+class Limits(NamedTuple):
+    """A :class:`Room`, and what is known of each row.
+
+    Attributes:
+        lower: (N, P).
+        upper: (N, P).
+        anchor: (N, P).
+        delta: (N, P) distance to M of every output allowed, for rows in the domain.
+        cell: (N,) the cell that answers; -1 where there are none.
+        in_domain: (N,) whether the guarantee covers the row.
+    """
+
+    lower: Tensor
+    upper: Tensor
+    anchor: Tensor
+    delta: Tensor
+    cell: Tensor
+    in_domain: Tensor
+
+
+class RowLimits(NamedTuple):
+    """:class:`Limits` as arrays."""
+
+    lower: Array
+    upper: Array
+    anchor: Array
+    delta: Array
+    cell: NDArray[np.int64]
+    in_domain: NDArray[np.bool_]
+
+
 class Fixed(nn.Module):
     """A module whose buffers keep their dtype: casting a model changes its predictions, not its geometry."""
 
@@ -33,6 +73,11 @@ class Fixed(nn.Module):
 
         return super()._apply(moved, recurse)
 
+    def keep(self, arrays: dict[str, NDArray], *, persistent: bool = True) -> None:
+        """Registers a copy of each array as a buffer of its name."""
+        for name, values in arrays.items():
+            self.register_buffer(name, torch.from_numpy(np.array(values, order="C")), persistent=persistent)
+
 
 class Tether(Fixed, ABC):
     """Limits on the target that hold whatever the weights.
@@ -40,6 +85,44 @@ class Tether(Fixed, ABC):
     Inputs are physical, (N, D), float64, with angles in [-π, π).
     """
 
+    kind: ClassVar[str]
+    """As files and tables call it."""
+    operators: ClassVar[tuple[str, ...]] = ("clip",)
+    """How outputs may be kept between the limits."""
+    bounded: ClassVar[bool] = True
+    """Whether there are limits: then angles to learn from are moved by whole turns to be near them."""
+    declared: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    """Inputs in which no prediction rises."""
+
     @abstractmethod
     def room(self, inputs: Tensor) -> Room:
         """Where outputs may be at inputs (N, D): torch operations without a branch, differentiable."""
+
+    @abstractmethod
+    def limits(self, inputs: Tensor) -> Limits:
+        """The same bits, with delta, cell and domain membership; for predictions, which nothing traces."""
+
+    def unmet_premise(self, network: nn.Module, frame: Any) -> str | None:
+        """What the limits ask of the rest of a model, its :class:`Frame` included, and do not get."""
+        del network, frame
+        return None
+
+    @property
+    def cells(self) -> Cells:
+        """Which input belongs where."""
+        raise TypeError(f"a model with cells is needed; a tether of kind '{self.kind}' has none.")
+
+    @property
+    def bounds(self) -> Bounds:
+        """What each cell allows, and how that is known."""
+        raise TypeError(f"a model with bounds by cell is needed; a tether of kind '{self.kind}' has none.")
+
+    @torch.no_grad()
+    def rows(self, inputs: Array) -> RowLimits:
+        """:meth:`limits` of arrays (N, D), in pieces that memory has room for."""
+        device = next(self.buffers(), torch.empty(0)).device
+        pieces = torch.from_numpy(np.ascontiguousarray(inputs)).split(_PIECE)
+        parts = [[part.cpu().numpy() for part in self.limits(piece.to(device))] for piece in pieces]
+        if len(parts) == 1:
+            return RowLimits(*parts[0])
+        return RowLimits(*(np.concatenate(part) for part in zip(*parts, strict=True)))

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tether.constrained import LearnedModel
 from tether.data import Array, Transitions
-from tether.monotone import MonotoneModel, certify_monotone
+from tether.model import Model
+from tether.monotone import certify_monotone, is_monotone
 from tether.pipeline import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
@@ -150,7 +150,7 @@ def _train_monotone(
     tether = build_monotone_tether(problem, config, reporter=reporter)
     run = train_monotone(problem, tether, config, checkpoint=checkpoint, reporter=reporter)
     model, test = run.model, problem.split.test
-    assert isinstance(model, MonotoneModel)
+    assert is_monotone(model)
     certificate = certify_monotone(
         model,
         trusted.affine,
@@ -168,8 +168,8 @@ def _train_monotone(
         "certificate": certificate.as_dict(),
         "delta_certified": certificate.delta,
         "delta_D": _delta_on(model, test),
-        "coverage_D": float(model.locate(test.inputs).in_domain.mean()),
-        "coverage_omega": float(model.locate(problem.probes[2].inputs).in_domain.mean()),
+        "coverage_D": float(model.limits(test.inputs).in_domain.mean()),
+        "coverage_omega": float(model.limits(problem.probes[2].inputs).in_domain.mean()),
         "attack_max_ratio": certificate.max_ratio,
         "attack_evaluations": certificate.points,
         "monotonicity_attack_pairs": found.pairs,
@@ -179,7 +179,7 @@ def _train_monotone(
     return Trained(run, values)
 
 
-def _delta_on(model: LearnedModel, test: Transitions) -> dict[str, dict[str, float]]:
+def _delta_on(model: Model, test: Transitions) -> dict[str, dict[str, float]]:
     delta = model.predict(test.states, test.controls, details=True).delta
     median, most = np.quantile(delta, [0.5, 0.99], axis=0)
     return {
@@ -210,7 +210,7 @@ def _measure(problem: Problem, predict: Step) -> Measured:
     return Measured(values, arrays)
 
 
-def _inspect(problem: Problem, model: LearnedModel) -> Measured:
+def _inspect(problem: Problem, model: Model) -> Measured:
     """How often the limits act on held-out data, and one day with them."""
     if model.operator is None:
         return Measured({}, {})

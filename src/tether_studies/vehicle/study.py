@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tether.constrained import ConstrainedModel, DirectModel, LearnedModel, Prediction
 from tether.data import Array
+from tether.model import Model, Prediction
 from tether.pipeline import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
@@ -165,9 +165,9 @@ def _measure(problem: Problem, predict: Step) -> Measured:
     return Measured(values, {"from_origin": trajectories[:, 0], "drift_poses": poses})
 
 
-def _inspect(problem: Problem, model: LearnedModel) -> Measured:
+def _inspect(problem: Problem, model: Model) -> Measured:
     """What the certificate says of parked cars, of a model that has one."""
-    if not isinstance(model, (ConstrainedModel, DirectModel)):
+    if not model.tether.bounded:
         return Measured({}, {})
     schema = model.schema
     start = parked_poses(schema)
@@ -186,7 +186,7 @@ def _inspect(problem: Problem, model: LearnedModel) -> Measured:
     return Measured({"certified_at_rest": float(envelope[-1])}, arrays | {"envelope": envelope})
 
 
-def _poses_with_details(model: LearnedModel) -> Callable[..., Prediction]:
+def _poses_with_details(model: Model) -> Callable[..., Prediction]:
     """The model's prediction with details, its next states as poses whatever its outputs are."""
 
     def predict(states: Array, controls: Array, *, details: bool) -> Prediction:

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tether.data import Scaling, Schema, Target
+from tether.data import Array, Scaling, Schema, Target
 from tether.tethers.tether import Fixed
 
 
-class TorchFrame(Fixed):
+class Frame(Fixed):
     """Units and scales around a network.
 
     Args:
@@ -31,21 +31,34 @@ class TorchFrame(Fixed):
 
     def __init__(self, schema: Schema, target: Target, inputs: Scaling, outputs: Scaling) -> None:
         super().__init__()
-        self.target = target
-        scales = {"input": inputs, "output": outputs}
-        for side, scaling in scales.items():
+        self.schema = schema
+        self.target: Target = target
+        for side, scaling in {"input": inputs, "output": outputs}.items():
             for name in ("center", "scale"):
-                values = np.array(getattr(scaling, name), dtype=np.float64)
-                self.register_buffer(f"{side}_{name}", torch.from_numpy(values))
+                self.keep({f"{side}_{name}": np.asarray(getattr(scaling, name), dtype=np.float64)})
         columns = {
             "angles": schema.input_angles,
             "plain": np.flatnonzero(~schema.input_angles),
             "turning": np.flatnonzero(schema.input_angles),
             "advanced": schema.advanced,
         }
-        for name, values in columns.items():
-            self.register_buffer(name, torch.from_numpy(values.copy()), persistent=False)
+        self.keep(columns, persistent=False)
         self.turns = bool(schema.input_angles.any())
+
+    @property
+    def inputs(self) -> Scaling:
+        """Centre and scale of the inputs, (D,)."""
+        return Scaling(self.input_center.cpu().numpy(), self.input_scale.cpu().numpy())
+
+    @property
+    def outputs(self) -> Scaling:
+        """Centre and scale of the target, (P,)."""
+        return Scaling(self.output_center.cpu().numpy(), self.output_scale.cpu().numpy())
+
+    @property
+    def features_width(self) -> int:
+        """Number of features: one per input, one more per angle."""
+        return len(self.plain) + 2 * len(self.turning)
 
     def features(self, inputs: Tensor) -> Tensor:
         """(N, F): scaled inputs; an angle enters as its sine and cosine, so nothing jumps at ±π."""
@@ -68,3 +81,8 @@ class TorchFrame(Fixed):
     def ahead(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """(N, P) next states of targets (N, P): themselves, or added to the states they advance."""
         return inputs.index_select(1, self.advanced) + targets if self.target == "increment" else targets
+
+    def base(self, states: Array) -> Array:
+        """(N, P): what is added to the target to give the next state."""
+        base = self.schema.base(states)
+        return base if self.target == "increment" else np.zeros_like(base)

@@ -1,0 +1,18 @@
+"""A model is a network, a frame, a tether and an operator."""
+
+from tether.model.frame import Frame
+from tether.model.model import Linearization, Model, Outside, Prediction, kind_of
+from tether.model.networks import mlp
+from tether.model.operators import Operator, constrain
+
+__all__ = [
+    "Frame",
+    "Linearization",
+    "Model",
+    "Operator",
+    "Outside",
+    "Prediction",
+    "constrain",
+    "kind_of",
+    "mlp",
+]

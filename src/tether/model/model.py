@@ -1,0 +1,270 @@
+"""Model: a network, a frame, a tether and an operator.
+
+The geometry (memories, bounds, scales) is float64 whatever the dtype of the network, and the operator works
+in float64, so that casting a model to half precision can change its predictions but never its guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from tether.bounds import Bounds
+from tether.cells import Cells
+from tether.data import Array, Schema, check_matrix
+from tether.model.frame import Frame
+from tether.model.operators import Operator, check_operator, constrain
+from tether.tethers import Limits, Room, RowLimits, Tether
+from tether.trusted import TrustedModel, as_trusted
+
+Outside = Literal["flag", "fallback", "raise"]
+
+_PREDICT_BATCH = 8192
+_NO_NUMBERS = "the network must give numbers; got NaN. Its weights are damaged: train or load it anew."
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predictions with what is known about each row.
+
+    Attributes:
+        next_states: (N, P).
+        lower: (N, P) smallest value the guarantee allows, -inf for an unconstrained model.
+        upper: (N, P) largest.
+        cell: (N,) cell of the row, -1 where there are none.
+        in_domain: (N,) whether the guarantee covers the row.
+        delta: (N, P) distance to the trusted model for rows in the domain, inf elsewhere.
+    """
+
+    next_states: Array
+    lower: Array
+    upper: Array
+    cell: NDArray[np.int64]
+    in_domain: NDArray[np.bool_]
+    delta: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Linearization:
+    """Derivatives of the next states.
+
+    Attributes:
+        states: (N, P, dx) by the states.
+        controls: (N, P, du) by the controls.
+    """
+
+    states: Array
+    controls: Array
+
+
+class Model(nn.Module):
+    """A network that cannot leave the limits of its tether.
+
+    Args:
+        network: any module from features (N, F) to (N, P); see :meth:`Frame.features`.
+        frame: units and scales; of the deviation from the tether's anchor.
+        tether: where outputs may be.
+        operator: see :func:`constrain`. With `project` the frame is that of the target itself: the network
+            knows nothing of the anchor.
+    """
+
+    def __init__(
+        self, network: nn.Module, frame: Frame, tether: Tether, *, operator: Operator = "clip"
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.frame = frame
+        self.tether = tether
+        self.operator: Operator = check_operator(operator, tether.operators)
+        self.check()
+        self.record: dict = {}
+        """What is known of the fit: configuration, digests, coverage. Saved with the model."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns mean."""
+        return self.frame.schema
+
+    @property
+    def cells(self) -> Cells:
+        """Which input belongs where."""
+        return self.tether.cells
+
+    @property
+    def bounds(self) -> Bounds:
+        """What each cell allows, and how that is known."""
+        return self.tether.bounds
+
+    @property
+    def decreasing(self) -> tuple[str, ...]:
+        """Names of the inputs in which no prediction rises."""
+        return tuple(self.schema.inputs[k] for k in self.tether.declared)
+
+    def check(self) -> None:
+        """Raises unless network and frame are what the tether's claims take for granted."""
+        unmet = self.tether.unmet_premise(self.network, self.frame)
+        if unmet is not None:
+            raise ValueError(f"{unmet}; that is not so.")
+
+    def forward(self, states: Tensor, controls: Tensor) -> Tensor:
+        """Next states (N, P), or (P,) of one row, in float64; differentiable in weights and inputs.
+
+        Torch alone, on any device, without a branch: it can be mapped, compiled and exported. What it returns
+        is what :meth:`predict` returns; where an input or a weight is NaN, so is the output.
+        """
+        inputs = torch.cat([states, controls], dim=-1).double()
+        rows = self.frame.wrapped(inputs.unsqueeze(0) if inputs.dim() == 1 else inputs)
+        following = self.frame.ahead(rows, self.respond(rows, self.tether.room(rows)))
+        return following.squeeze(0) if inputs.dim() == 1 else following
+
+    def respond(self, inputs: Tensor, room: Room | Limits) -> Tensor:
+        """Targets (N, P) at inputs (N, D), inside the room whatever the weights; NaN stays what it is."""
+        raw = self.raw(inputs)
+        if self.operator != "sigmoid":
+            raw = self.frame.output_center + self.frame.output_scale * raw
+            raw = raw if self.operator == "project" else room.anchor + raw
+        return constrain(raw, room.lower, room.upper, self.operator)
+
+    def raw(self, inputs: Tensor) -> Tensor:
+        """(N, P) float64 output of the bare network at physical inputs (N, D)."""
+        parameter = next(self.network.parameters(), inputs)
+        features = self.frame.features(inputs).to(parameter.device, parameter.dtype)
+        return self.network(features).to(inputs.device, torch.float64)
+
+    def linearize(self, states: ArrayLike, controls: ArrayLike) -> Linearization:
+        """Derivatives of the prediction at states (N, dx) and controls (N, du).
+
+        Of the function as it is: inside the room the network's and the tether's together, on its limits the
+        tether's.
+        """
+        inputs = torch.from_numpy(self._check_inputs(states, controls)).to(self._device)
+        inputs.requires_grad_()
+        dx = len(self.schema.states)
+        with torch.enable_grad():
+            following = self(inputs[:, :dx], inputs[:, dx:])
+        rows = [
+            torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in following.unbind(1)
+        ]
+        jacobian = torch.stack(rows, dim=1).cpu().numpy()
+        return Linearization(jacobian[:, :, :dx], jacobian[:, :, dx:])
+
+    def limits(self, inputs: Array) -> RowLimits:
+        """What the tether says of physical inputs (N, D), angles in [-π, π)."""
+        return self.tether.rows(inputs)
+
+    @property
+    def _device(self) -> torch.device:
+        return self.frame.input_center.device
+
+    @overload
+    def predict(
+        self,
+        states: ArrayLike,
+        controls: ArrayLike,
+        *,
+        details: Literal[False] = False,
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Array: ...
+
+    @overload
+    def predict(
+        self,
+        states: ArrayLike,
+        controls: ArrayLike,
+        *,
+        details: Literal[True],
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Prediction: ...
+
+    def predict(
+        self,
+        states: ArrayLike,
+        controls: ArrayLike,
+        *,
+        details: bool = False,
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Array | Prediction:
+        """Next states (N, P).
+
+        Args:
+            states: (N, dx).
+            controls: (N, du).
+            details: return a :class:`Prediction` with bounds, cell and domain membership.
+            outside: what to do with rows outside the domain: `flag` them in the details, answer with
+                the trusted model (`fallback`), or `raise`.
+            trusted: the trusted model, for `fallback`.
+        """
+        if outside not in ("flag", "fallback", "raise"):
+            raise ValueError(f"`outside` must be 'flag', 'fallback' or 'raise'; got {outside!r}.")
+        inputs = self._check_inputs(states, controls)
+        starts = range(0, max(1, len(inputs)), _PREDICT_BATCH)
+        parts = [self._predict(inputs[k : k + _PREDICT_BATCH]) for k in starts]
+        prediction = _concatenate(parts) if len(parts) != 1 else parts[0]
+        prediction = self._handle_outside(prediction, inputs, outside, trusted)
+        return prediction if details else prediction.next_states
+
+    def _check_inputs(self, states: ArrayLike, controls: ArrayLike) -> Array:
+        states = check_matrix("states", states, self.schema.states)
+        controls = check_matrix("controls", controls, self.schema.controls)
+        if len(states) != len(controls):
+            raise ValueError(f"`controls` must have {len(states)} rows like `states`; got {len(controls)}.")
+        return self.schema.wrap_inputs(states, controls)
+
+    @torch.no_grad()
+    def _predict(self, inputs: Array) -> Prediction:
+        rows = torch.from_numpy(inputs).to(self._device)
+        found = self.tether.limits(rows)
+        target = self.respond(rows, found).cpu().numpy()
+        if np.isnan(target).any():
+            raise ValueError(_NO_NUMBERS)
+        limits = RowLimits(*(part.cpu().numpy() for part in found))
+        base = self.frame.base(inputs[:, : len(self.schema.states)])
+        # Rounding is monotone: adding the same base to numbers in order keeps them in order.
+        return Prediction(
+            base + target,
+            base + limits.lower,
+            base + limits.upper,
+            limits.cell,
+            limits.in_domain,
+            np.where(limits.in_domain[:, None], limits.delta, np.inf),
+        )
+
+    def _handle_outside(
+        self, prediction: Prediction, inputs: Array, outside: Outside, trusted: TrustedModel | Callable | None
+    ) -> Prediction:
+        rows = np.flatnonzero(~prediction.in_domain)
+        if outside == "flag" or len(rows) == 0:
+            return prediction
+        if outside == "raise":
+            raise ValueError(
+                f"inputs must lie in the model's domain; got {len(rows)} of {len(inputs)} rows outside "
+                f"(first: row {rows[0]}). Use outside='flag' or 'fallback'."
+            )
+        if trusted is None:
+            raise ValueError("outside='fallback' must have the trusted model; got none. Pass `trusted=M`.")
+        dx = len(self.schema.states)
+        values = as_trusted(trusted)(inputs[rows, :dx], inputs[rows, dx:], self.schema)
+        for field in (prediction.next_states, prediction.lower, prediction.upper):
+            field[rows] = values
+        # M's own answer, but for the roundings of moving an angle by whole turns.
+        prediction.delta[rows] = 32 * np.finfo(np.float64).eps * np.pi * self.schema.output_angles
+        return prediction
+
+
+def kind_of(model: object) -> str | None:
+    """The kind of a model's tether; None: it is no :class:`Model`."""
+    return model.tether.kind if isinstance(model, Model) else None
+
+
+def _concatenate(parts: list[Prediction]) -> Prediction:
+    names = ("next_states", "lower", "upper", "cell", "in_domain", "delta")
+    return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

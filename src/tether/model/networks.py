@@ -1,0 +1,31 @@
+"""Networks to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from tether.limits import check_widths
+
+
+def mlp(inputs: int, outputs: int, hidden: Sequence[int], *, seed: int = 0) -> nn.Sequential:
+    """A ReLU network of the paper's kind.
+
+    The last layer starts at a hundredth of its usual size: the sigmoid operator then starts in the
+    middle of every cell, where its gradient is largest.
+    """
+    check_widths("hidden", hidden, inputs=inputs, outputs=outputs)
+    generator = torch.Generator().manual_seed(seed)
+    layers: list[nn.Module] = []
+    widths = [inputs, *hidden, outputs]
+    for k, (fan_in, fan_out) in enumerate(pairwise(widths)):
+        layer = nn.Linear(fan_in, fan_out)
+        limit = fan_in**-0.5 * (0.01 if k == len(hidden) else 1.0)
+        with torch.no_grad():
+            layer.weight.uniform_(-limit, limit, generator=generator)
+            layer.bias.uniform_(-limit, limit, generator=generator)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
