@@ -20,12 +20,14 @@ half a turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.boxes import BoxBounds
 from tether.cells import Cells
 from tether.data import HALF_TURN, QUARTER_TURN, Array, Schema, Target
 from tether.errors import CertificateError
@@ -156,7 +158,7 @@ class AffineBounds:
         return np.where(self.angles, circle, delta)
 
 
-Bounds = IntervalBounds | AffineBounds
+Bounds = IntervalBounds | AffineBounds | BoxBounds
 
 
 def bound_by_intervals(
@@ -331,12 +333,20 @@ def output_rounding(size: Array, cells: Cells, schema: Schema, target: Target) -
     `size` (K, P) bounds the target's magnitude. The factor allows for the D products of A(s) and for
     M to err by some dozens of units in the last place of what it adds up.
     """
-    eps = np.finfo(np.float64).eps
-    dx = len(schema.states)
-    extent = np.maximum(np.abs(cells.box_lower), np.abs(cells.box_upper))[None, :dx]
-    size = size + schema.base(extent)
+    del target
+    rounding = output_rounding_over(cells.box_lower, cells.box_upper, schema)
+    return rounding(size, np.arange(size.shape[1]))
+
+
+def output_rounding_over(
+    lower: Array, upper: Array, schema: Schema
+) -> Callable[[Array, NDArray[np.int64]], Array]:
+    """:func:`output_rounding` over a box, of sizes whose last axis belongs to the outputs given."""
+    extent = np.maximum(np.abs(lower), np.abs(upper))[None, : len(schema.states)]
     # Unwrapping an angle passes through numbers of a few turns.
-    return (32 + 4 * len(schema.inputs)) * eps * (size + 4 * np.pi * schema.output_angles)
+    more = schema.base(extent)[0] + 4 * np.pi * schema.output_angles
+    factor = (32 + 4 * len(schema.inputs)) * np.finfo(np.float64).eps
+    return lambda size, output: factor * (size + more[output])
 
 
 def _check_contained(inner: Range, outer: Range, rounding: Array, schema: Schema, evidence: Evidence) -> None:

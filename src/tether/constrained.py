@@ -81,4 +81,4 @@ def is_direct(model: object) -> TypeGuard[DirectModel]:
 
 def is_constrained(model: object) -> TypeGuard[ConstrainedModel]:
     """Whether a model has bounds by cell, however it was put together."""
-    return kind_of(model) in ("interval", "affine")
+    return kind_of(model) in ("interval", "affine", "boxes")

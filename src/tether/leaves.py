@@ -71,38 +71,110 @@ def expand_boxes(
     derivative at the middle, or the middle of what is enclosed over the box, whichever leaves less; or 0,
     where M's range over the box says more than its derivatives do (a slope may be infinite).
     """
-    middle = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
-    held = np.zeros(len(lower), dtype=bool)
-    if pinned is not None and not np.isnan(pinned).all():
-        agreed = np.isnan(pinned) | ((lower <= pinned) & (pinned <= upper))
-        held = np.logical_and.reduce(agreed, axis=1)
-        middle = np.where(held[:, None] & ~np.isnan(pinned), pinned, middle)
-    reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
-    point = evaluate(program, middle, middle, derivatives=True)
-    shells = [
-        evaluate(program, *_shell(lower, upper, middle, k / SHELLS), derivatives=True, rounding=k == SHELLS)
-        for k in range(1, SHELLS + 1)
-    ]
-    whole = shells[-1]
-    value = _finite(0.5 * point.lower + 0.5 * point.upper)[:, 0]
-    gap = np.maximum(np.abs(value - point.lower[:, 0]), np.abs(value - point.upper[:, 0]))
-    gap = gap + 4 * _EPS * np.abs(value) + whole.rounding[:, 0] * (1 + 4 * _EPS)
-    choices = (
-        0.5 * (point.jacobian_lower + point.jacobian_upper)[:, 0],
-        0.5 * (whole.jacobian_lower + whole.jacobian_upper)[:, 0],
-    )
-    models = [_by_slopes(_finite(slope), shells, reach, gap) for slope in choices]
-    models.append(_by_range(whole))
-    remainders = np.stack([remainder for _, _, remainder in models])
+    middle, held = middles(lower, upper, pinned)
+    over = _Over.boxes(program, lower, upper, middle)
+    choices = [_finite(slope) for slope in (_between(over.point), _between(over.shells[-1]))]
+    models = [over.by_slope(slope, over.value) for slope in choices]
+    models.append(over.by_range())
+    remainders = np.stack([remainder for _, remainder in models])
     if angle:  # on the circle nothing is farther than half a turn
         remainders = np.minimum(remainders, HALF_TURN)
     best = np.where(held & np.isfinite(remainders[0]), 0, np.argmin(remainders, axis=0))
     rows = np.arange(len(lower))
-    slopes = np.stack([slope for slope, _, _ in models])[best, rows]
-    shares = np.stack([part for _, part, _ in models])[best, rows]
-    ranged = 0.5 * whole.lower[:, 0] + 0.5 * whole.upper[:, 0]
-    value = np.where(best == len(choices), _finite(ranged), value)
+    slopes = np.stack([*choices, np.zeros_like(middle)])[best, rows]
+    shares = np.stack([part for part, _ in models])[best, rows]
+    value = np.where(best == len(choices), over.ranged, over.value)
     return Leaves(middle, value, slopes, remainders[best, rows], shares)
+
+
+def needed_remainder(
+    program: Program, lower: Array, upper: Array, *, middle: Array, slope: Array, value: Array
+) -> Array:
+    """(K,) at least the distance, over boxes (K, D), from M to ``value + slope (s - middle)``.
+
+    As :func:`expand_boxes` finds it, for first-order models from elsewhere.
+    """
+    over = _Over.boxes(program, lower, upper, middle)
+    _, remainder = over.by_slope(slope, value)
+    _, ranged = over.by_range()
+    away = ranged + np.abs(value - over.ranged) * (1 + 4 * _EPS)
+    return np.where((slope == 0).all(axis=1), np.minimum(remainder, _infinite(away)), remainder)
+
+
+def middles(lower: Array, upper: Array, pinned: Array | None) -> tuple[Array, NDArray[np.bool_]]:
+    """(K, D) around which points boxes are expanded, and (K,) whether they hold the pinned values (D,)."""
+    middle = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
+    if pinned is None or np.isnan(pinned).all():
+        return middle, np.zeros(len(lower), dtype=bool)
+    held = np.logical_and.reduce(np.isnan(pinned) | ((lower <= pinned) & (pinned <= upper)), axis=1)
+    return np.where(held[:, None] & ~np.isnan(pinned), pinned, middle), held
+
+
+@dataclass(frozen=True, eq=False)
+class _Over:
+    """M at the middles of boxes and over shells around them.
+
+    Attributes:
+        point: at the middles.
+        shells: over the boxes shrunk, the whole boxes last.
+        reach: (K, D) largest way from the middle along each input.
+        value: (K,) M at the middle.
+    """
+
+    point: Enclosure
+    shells: list[Enclosure]
+    reach: Array
+    value: Array
+
+    @classmethod
+    def boxes(cls, program: Program, lower: Array, upper: Array, middle: Array) -> _Over:
+        """M there."""
+        point = evaluate(program, middle, middle, derivatives=True)
+        shells = [
+            evaluate(
+                program, *_shell(lower, upper, middle, k / SHELLS), derivatives=True, rounding=k == SHELLS
+            )
+            for k in range(1, SHELLS + 1)
+        ]
+        reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
+        value = _finite(0.5 * point.lower + 0.5 * point.upper)[:, 0]
+        return cls(point, shells, reach, value)
+
+    def by_slope(self, slope: Array, value: Array) -> tuple[Array, Array]:
+        """(K, D) shares of the remainder and (K,) itself, of a model with this slope and this value there."""
+        point, whole = self.point, self.shells[-1]
+        gap = np.maximum(np.abs(value - point.lower[:, 0]), np.abs(value - point.upper[:, 0]))
+        gap = gap + 4 * _EPS * np.abs(value) + whole.rounding[:, 0] * (1 + 4 * _EPS)
+        deviation = np.zeros_like(slope)
+        undefined = np.zeros(len(slope), dtype=bool)
+        for shell in self.shells:
+            with np.errstate(invalid="ignore", over="ignore"):
+                beyond = np.maximum(shell.jacobian_upper[:, 0] - slope, slope - shell.jacobian_lower[:, 0])
+            deviation = deviation + _infinite(beyond) / len(self.shells)
+            # Where a value is not defined, derivatives say nothing of the jump there may be.
+            undefined |= np.isnan(shell.lower[:, 0]) | np.isnan(shell.upper[:, 0])
+        deviation = (deviation + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
+        with np.errstate(invalid="ignore", over="ignore"):
+            shares = _infinite(np.where(self.reach > 0, deviation * self.reach, 0.0))
+            remainder = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
+        return shares, np.where(undefined, np.inf, _infinite(remainder))
+
+    @property
+    def ranged(self) -> Array:
+        """(K,) the middle of M's range over the box."""
+        return _finite(0.5 * self.shells[-1].lower[:, 0] + 0.5 * self.shells[-1].upper[:, 0])
+
+    def by_range(self) -> tuple[Array, Array]:
+        """The same without a slope, around the middle of M's range, which contains what NumPy computes."""
+        low, high = self.shells[-1].lower[:, 0], self.shells[-1].upper[:, 0]
+        with np.errstate(invalid="ignore", over="ignore"):
+            half = 0.5 * (high - low) + 8 * _EPS * np.maximum(np.abs(low), np.abs(high))
+        return np.full_like(self.reach, np.nan), _infinite(half * (1 + 4 * _EPS))
+
+
+def _between(enclosed: Enclosure) -> Array:
+    """(K, D) the middle of derivatives."""
+    return 0.5 * (enclosed.jacobian_lower + enclosed.jacobian_upper)[:, 0]
 
 
 def _shell(lower: Array, upper: Array, middle: Array, share: float) -> tuple[Array, Array]:
@@ -113,32 +185,6 @@ def _shell(lower: Array, upper: Array, middle: Array, share: float) -> tuple[Arr
     below = np.maximum(middle - share * (middle - lower) - slack, lower)
     above = np.minimum(middle + share * (upper - middle) + slack, upper)
     return below, above
-
-
-def _by_slopes(slope: Array, shells: list[Enclosure], reach: Array, gap: Array) -> tuple[Array, Array, Array]:
-    """Slope (K, D), shares (K, D) and remainder (K,) with that slope."""
-    deviation = np.zeros_like(slope)
-    undefined = np.zeros(len(slope), dtype=bool)
-    for shell in shells:
-        with np.errstate(invalid="ignore", over="ignore"):
-            beyond = np.maximum(shell.jacobian_upper[:, 0] - slope, slope - shell.jacobian_lower[:, 0])
-        deviation = deviation + _infinite(beyond) / len(shells)
-        # Where a value is not defined, derivatives say nothing of the jump there may be.
-        undefined |= np.isnan(shell.lower[:, 0]) | np.isnan(shell.upper[:, 0])
-    deviation = (deviation + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
-    with np.errstate(invalid="ignore", over="ignore"):
-        shares = _infinite(np.where(reach > 0, deviation * reach, 0.0))
-        remainder = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
-    return slope, shares, np.where(undefined, np.inf, _infinite(remainder))
-
-
-def _by_range(whole: Enclosure) -> tuple[Array, Array, Array]:
-    """The same without any slope, from M's range, which contains what NumPy computes."""
-    low, high = whole.lower[:, 0], whole.upper[:, 0]
-    with np.errstate(invalid="ignore", over="ignore"):
-        half = 0.5 * (high - low) + 8 * _EPS * np.maximum(np.abs(low), np.abs(high))
-    slope = np.zeros(whole.jacobian_lower.shape[::2])
-    return slope, np.full_like(slope, np.nan), _infinite(half * (1 + 4 * _EPS))
 
 
 def _finite(values: Array) -> Array:

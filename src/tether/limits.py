@@ -8,6 +8,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
+MOST_LEAVES = 5_000_000
 MOST_MEMORIES = 1_000_000
 MOST_ROWS = 100_000_000
 """Of data or probes."""

@@ -48,6 +48,19 @@ class BoxTree:
         return int((self.cut < 0).sum())
 
     @property
+    def owner(self) -> Numbers:
+        """(L,) which tree each leaf belongs to."""
+        owner = np.empty(self.leaves, np.int64)
+        for output, root in enumerate(self.roots):
+            level = np.array([root])
+            while len(level):
+                ends = self.cut[level] < 0
+                owner[self.left[level[ends]]] = output
+                inner = level[~ends]
+                level = np.concatenate([self.left[inner], self.right[inner]])
+        return owner
+
+    @property
     def depth(self) -> int:
         """Cuts on the longest way from a root to a leaf."""
         depth, level = 0, self.roots

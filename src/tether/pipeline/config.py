@@ -15,12 +15,12 @@ from tether.constrained import (
 )
 from tether.data import Array, Box, Schema, Target, Transitions, check_known
 from tether.documents import shorten
-from tether.limits import MOST_MEMORIES, check_seed, check_whole, check_widths
+from tether.limits import MOST_LEAVES, MOST_MEMORIES, check_seed, check_whole, check_widths
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
 
-TetherKind = Literal["interval", "affine"]
+TetherKind = Literal["interval", "affine", "boxes"]
 _LARGEST_FACTOR = 1e9
 """Beyond it squares of distances come near what float64 can hold."""
 
@@ -31,8 +31,13 @@ class FitConfig:
 
     Attributes:
         memories: number of memories (and cells).
-        bounds: `interval`, the paper's constant range per cell, or `affine`, a first-order model of M per
-            cell and as much room as the data ask for.
+        bounds: `interval`, the paper's constant range per cell; `affine`, a first-order model of M per cell
+            and as much room as the data ask for; or `boxes`, first-order models over a whole operating box,
+            cut where M bends.
+        leaves: with `boxes`, into how many of them the box may be cut, for all outputs together.
+        alpha: with `boxes`, share of observed rows that may lie outside the room they are given.
+        unseen: with `boxes`, what is done where no data are: M is followed (`follow`), or the room is as wide
+            as the widest (`open`).
         delta: with affine bounds, the distance to M to stay within, one number or one per output name;
             `memories` is then where the search for enough of them starts.
         metric: what makes cells small along an input: its spread in the `data`, or also how much the
@@ -71,6 +76,9 @@ class FitConfig:
 
     memories: int = 1000
     bounds: TetherKind = "interval"
+    leaves: int = 20_000
+    alpha: float = 0.01
+    unseen: Literal["follow", "open"] = "follow"
     delta: float | Mapping[str, float] | None = None
     metric: Literal["data", "trusted"] | None = None
     stretch: Mapping[str, float] | None = None
@@ -96,22 +104,23 @@ class FitConfig:
         check_seed("seed", self.seed)
         check_whole("memories", self.memories, least=1, most=MOST_MEMORIES)
         check_widths("hidden", self.hidden)
+        check_whole("leaves", self.leaves, least=1, most=MOST_LEAVES)
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")
-        for name in ("validation", "test"):
+        for name in ("validation", "test", "alpha"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be between 0 and 1; got {getattr(self, name)}.")
         if not 1 <= self.reach <= _LARGEST_FACTOR:
             raise ValueError(f"`reach` must be from 1 to {_LARGEST_FACTOR:g}; got {self.reach}.")
-        if self.delta is not None and self.bounds != "affine":
+        if self.delta is not None and self.bounds == "interval":
             raise ValueError(
-                "`delta` must come with bounds 'affine'; got 'interval', whose delta follows from the "
-                "number of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave "
+                "`delta` must come with bounds 'affine' or 'boxes'; got 'interval', whose delta follows from "
+                "the number of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave "
                 "`delta` out."
             )
         if self.smooth and self.bounds != "affine":
             raise ValueError(
-                "`smooth` must come with bounds 'affine'; got 'interval', whose bounds are steps."
+                f"`smooth` must come with bounds 'affine'; got '{self.bounds}', whose bounds are steps."
             )
         if self.smooth and self.follow == "cells":
             raise ValueError(
@@ -143,7 +152,7 @@ class FitConfig:
             return
         if self.bounds != "affine":
             raise ValueError(
-                "`decreasing` must come with bounds 'affine'; got 'interval', whose bounds are steps."
+                f"`decreasing` must come with bounds 'affine'; got '{self.bounds}', whose bounds are steps."
             )
         allowed = {
             "delta": (None,), "smooth": (False,), "operator": ("clip",), "target": (None, "next_state"),
@@ -158,7 +167,8 @@ class FitConfig:
 
 _CHOICES = {
     "target": (None, "next_state", "increment"),
-    "bounds": ("interval", "affine"),
+    "bounds": ("interval", "affine", "boxes"),
+    "unseen": ("follow", "open"),
     "metric": (None, "data", "trusted"),
     "evidence": (None, "sampled", "statistical", "lipschitz", "proved"),
     "operator": ("sigmoid", "clip", "project"),
@@ -267,8 +277,24 @@ def resolve_target(target: Target | None, transitions: Transitions) -> Target:
     return target or ("increment" if possible else "next_state")
 
 
+def resolve_budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
+    """(P,) delta of each output, infinite where none was asked for; None where none at all was."""
+    if delta is None:
+        return None
+    named = delta if isinstance(delta, Mapping) else dict.fromkeys(schema.outputs, delta)
+    check_known("delta", named, "outputs", schema.outputs)
+    budget = np.array([named.get(name, np.finfo(np.float64).max) for name in schema.outputs])
+    if not (budget > 0).all():
+        raise ValueError(f"`delta` must be positive; got {delta}.")
+    return budget
+
+
 def resolve_evidence(evidence: Evidence | None, kind: TetherKind, trusted: TrustedModel) -> Evidence:
     """The evidence level asked for, after checking that it can be had; or the best that constants give."""
+    if kind == "boxes":
+        if evidence not in (None, "proved"):
+            raise ValueError(f"`evidence` must be 'proved' with bounds 'boxes'; got '{evidence}'.")
+        return "proved"
     if kind == "interval":
         known = trusted.lipschitz is not None or trusted.increment_lipschitz is not None
         needs = "Pass `TrustedModel(M, lipschitz=...)`"

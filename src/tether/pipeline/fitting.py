@@ -65,7 +65,8 @@ def fit(
     if config.decreasing:
         return _fit_monotone(problem, config, transitions, reporter)
     tether = build_tether_within(problem, config, reporter=reporter)
-    method = replace(TETHERED if config.bounds == "affine" else CONSTRAINED, loss=config.training.loss)
+    base = CONSTRAINED if config.bounds == "interval" else TETHERED
+    method = replace(base, tether=config.bounds, loss=config.training.loss)
     run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
     assert is_constrained(run.model)
     run.model.record = record(problem, config, run, transitions)

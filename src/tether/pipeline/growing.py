@@ -14,7 +14,7 @@ from tether.data import Array
 from tether.errors import CertificateError
 from tether.memories import Memories
 from tether.nearest import NearestIndex
-from tether.pipeline.config import FitConfig
+from tether.pipeline.config import FitConfig, resolve_budget
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import (
     Partition,
@@ -22,7 +22,6 @@ from tether.pipeline.tethers import (
     build_cells_for,
     build_tether,
     pinned_inputs,
-    resolve_budget,
 )
 from tether.progress import Reporter, silent
 
@@ -42,7 +41,7 @@ def build_tether_within(problem: Problem, config: FitConfig, *, reporter: Report
     """
     schema = problem.split.train.schema
     budget = resolve_budget(config.delta, schema)
-    if budget is None:
+    if budget is None or config.bounds == "boxes":
         return build_tether(problem, config, reporter=reporter)
     start = time.monotonic()
     most = len(np.unique(problem.training_inputs, axis=0)) // 2

@@ -29,8 +29,8 @@ class Method:
 
     Attributes:
         name: as the tables print it.
-        tether: `interval` or `affine` (cells), `direct` (M at run time, bounded), `residual` (M at run
-            time, unbounded), or None.
+        tether: `interval`, `affine` or `boxes` (cells), `direct` (M at run time, bounded), `residual` (M at
+            run time, unbounded), or None.
         loss: what is minimised.
         target: next states or increments; None: whatever the fit predicts.
     """
@@ -43,7 +43,7 @@ class Method:
     @property
     def celled(self) -> bool:
         """Whether it needs cells."""
-        return self.tether in ("interval", "affine")
+        return self.tether in ("interval", "affine", "boxes")
 
 
 VANILLA = Method("Vanilla", None, "squared_error", "next_state")
@@ -158,7 +158,7 @@ def _untrained(
         if tether is None or tether.kind != method.tether:
             raise TypeError(f"`tether` must be an {method.tether} tether for method '{method.name}'.")
         anchor = None
-        if tether.kind == "affine" and config.operator != "project":
+        if tether.kind != "interval" and config.operator != "project":
             anchor = tether_over(tether.cells, tether.bounds).rows(train.inputs).anchor
         frame = problem.frame(target, anchor)
         return ConstrainedModel(build(frame), frame, tether.cells, tether.bounds, operator=config.operator)

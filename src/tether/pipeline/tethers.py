@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +16,14 @@ from tether.bounds import (
 )
 from tether.calibration import calibrate
 from tether.cells import Cells, build_cells, pin_memories
-from tether.data import Array, Schema, Target, check_known
+from tether.data import Array, Target
 from tether.memories import fit_memories
 from tether.metric import bending_weights
+from tether.pipeline.boxes import Boxed, build_boxes
 from tether.pipeline.config import (
     FitConfig,
     TetherKind,
+    resolve_budget,
     resolve_evidence,
     resolve_inputs,
     resolve_target,
@@ -33,6 +34,8 @@ from tether.ranges import Evidence
 
 BLENDED_CELLS = 8
 """How many cells a smooth tether blends."""
+_LEAST_CELLS = 10
+_ROWS_PER_CELL = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ class Tether:
     bounds: Bounds
     target: Target
     seconds: float
+    boxed: Boxed | None = None
 
     @property
     def cells(self) -> Cells:
@@ -75,20 +79,22 @@ def build_cells_for(problem: Problem, config: FitConfig, *, reporter: Reporter =
             problem.trusted, problem.training_inputs, schema, target, seed=config.seed
         )
     scale = scale * resolve_inputs("stretch", config.stretch, problem.split.train.schema, 1.0)
+    count = config.memories
+    if config.bounds == "boxes":  # they only say where the data are: enough rows in each to tell a spread
+        count = min(count, max(_LEAST_CELLS, len(problem.training_inputs) // _ROWS_PER_CELL))
     with reporter("Memories") as progress:
-        memories = fit_memories(
-            problem.training_inputs / scale, config.memories, seed=config.seed, progress=progress
+        memories = fit_memories(problem.training_inputs / scale, count, seed=config.seed, progress=progress)
+    if config.bounds != "boxes":
+        memories = pin_memories(
+            memories, problem.probes[0].inputs / scale, pinned_inputs(problem, config) / scale
         )
-    memories = pin_memories(
-        memories, problem.probes[0].inputs / scale, pinned_inputs(problem, config) / scale
-    )
     cells = build_cells(
         memories,
         scale,
         held_out=[problem.data[1].inputs, problem.probes[1].inputs],
         quantile=config.coverage,
         schema=problem.split.train.schema,
-        domain=config.domain,
+        domain=None if config.bounds == "boxes" else config.domain,
         reach=config.reach,
     )
     return Partition(cells, time.monotonic() - start)
@@ -113,6 +119,10 @@ def build_tether(
     # Statistical evidence is calibrated on fresh draws, after bounds were built from others.
     built: Evidence = "sampled" if evidence == "statistical" else evidence
     common = (partition.cells, problem.trusted, train.schema, target)
+    if kind == "boxes":
+        pinned = pinned_inputs(problem, config)
+        boxed = build_boxes(problem, partition.cells, config, pinned, reporter=reporter)
+        return Tether(kind, partition, boxed.bounds, target, time.monotonic() - start, boxed)
     bounds: Bounds
     if kind == "interval":
         bounds = bound_by_intervals(
@@ -137,15 +147,3 @@ def build_tether(
     if budget is not None and bounds.kind == "affine":
         bounds = within_budget(bounds, budget, train.schema)
     return Tether(kind, partition, bounds, target, time.monotonic() - start)
-
-
-def resolve_budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
-    """(P,) delta of each output, infinite where none was asked for; None where none at all was."""
-    if delta is None:
-        return None
-    named = delta if isinstance(delta, Mapping) else dict.fromkeys(schema.outputs, delta)
-    check_known("delta", named, "outputs", schema.outputs)
-    budget = np.array([named.get(name, np.finfo(np.float64).max) for name in schema.outputs])
-    if not (budget > 0).all():
-        raise ValueError(f"`delta` must be positive; got {delta}.")
-    return budget

@@ -1,8 +1,11 @@
 """Tethers: limits on what a model may say, whatever its weights."""
 
+from typing import Any
+
 from tether.bounds import Bounds
 from tether.cells import Cells
 from tether.tethers.affine import AffineTether
+from tether.tethers.boxes import BoxTether
 from tether.tethers.direct import DirectTether
 from tether.tethers.free import FreeTether
 from tether.tethers.interval import IntervalTether
@@ -10,6 +13,7 @@ from tether.tethers.tether import Limits, Room, RowLimits, Tether
 
 __all__ = [
     "AffineTether",
+    "BoxTether",
     "DirectTether",
     "FreeTether",
     "IntervalTether",
@@ -21,8 +25,9 @@ __all__ = [
 ]
 
 
-def tether_over(cells: Cells, bounds: Bounds) -> IntervalTether | AffineTether:
+def tether_over(cells: Cells, bounds: Bounds) -> IntervalTether | AffineTether | BoxTether:
     """The tether that keeps to `bounds`."""
-    if bounds.kind == "interval":
-        return IntervalTether(cells, bounds)
-    return AffineTether(cells, bounds)
+    return _KINDS[bounds.kind](cells, bounds)
+
+
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (IntervalTether, AffineTether, BoxTether)}
