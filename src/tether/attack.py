@@ -116,7 +116,8 @@ def attack(
     bare = Model(nn.Identity(), model.frame, model.tether)
     shards = max(1, min(_SHARDS, evaluations // _SHARD_BUDGET))
     edges = np.linspace(0, evaluations, shards + 1).astype(int)
-    search = _Search(bare, trusted, CellSampler(model.cells), shards)
+    boxes = model.bounds.kind == "boxes"
+    search = (_BoxSearch if boxes else _Search)(bare, trusted, CellSampler(model.cells), shards)
     seeds = SeedSequence(seed).spawn(shards)
     tasks = list(zip(range(shards), seeds, np.diff(edges).tolist(), strict=True))
     found: list[_Find] = []
@@ -223,6 +224,33 @@ class _Search:
         return np.where(limits.in_domain[:, None], ratio, 0.0)
 
 
+class _BoxSearch(_Search):
+    """The same over leaves of a box."""
+
+    def run(self, shard: int, seed: SeedSequence, budget: int, progress: Report | None = None) -> _Find:
+        """One shard: points inside leaves, in their corners and on their faces, and climbs from the worst."""
+        work = _Shard(self, np.random.default_rng([*seed.generate_state(4), shard]), budget, progress)
+        bounds = self.model.bounds
+        assert bounds.kind == "boxes"
+        lower, upper = bounds.tree.boxes()
+        scale = np.median(upper - lower, axis=0)
+        while work.done < max(1, 2 * budget // 3):
+            count = min(_CHUNK, max(1, 2 * budget // 3 - work.done))
+            leaf = work.rng.integers(0, len(lower), count)
+            work.try_inputs(_in_boxes(lower[leaf], upper[leaf], work.rng))
+        work.climb(budget - work.done, scale, (bounds.tree.lower, bounds.tree.upper))
+        return _Find(float(work.ratios[0]), work.best[0], work.done)
+
+
+def _in_boxes(lower: Array, upper: Array, rng: np.random.Generator) -> Array:
+    """A point in each box: anywhere, in a corner, on a face, or a hair to either side of one."""
+    share = rng.random(lower.shape)
+    edge = rng.random(lower.shape) < rng.choice([0.0, 0.3, 1.0], (len(lower), 1))
+    points = np.where(edge, np.where(share < 0.5, lower, upper), lower + share * (upper - lower))
+    nudge = rng.choice([0.0, -1.0, 1.0], lower.shape) * rng.choice([0.0, 1e-12, 1e-6], (len(lower), 1))
+    return points + edge * nudge * (upper - lower)
+
+
 class _Shard:
     """One part of the search: the worst inputs it has found, worst first."""
 
@@ -293,9 +321,10 @@ class _Shard:
         scaled = cells.memories[cell] + offset * (left * (1 - 1e-12))[:, None]
         return self._physical(np.where(snapped, limit, scaled))
 
-    def climb(self, budget: int) -> None:
+    def climb(self, budget: int, scale: Array | None = None, box: tuple[Array, Array] | None = None) -> None:
         """Random and gradient steps of shrinking length from the worst inputs found."""
-        scale = self.cells.radii.mean() * self.cells.scale
+        if scale is None:
+            scale = self.cells.radii.mean() * self.cells.scale
         size, step = min(len(self.best), max(16, budget // _ROUNDS)), 0.2
         while budget > 0:
             rows = self.best[: min(size, budget)]
@@ -305,7 +334,8 @@ class _Shard:
                 rise = self.ratio(self._wrapped(rows + 1e-4 * scale * noise)) - self.ratios[: len(rows)]
                 noise *= np.sign(rise)[:, None]
                 budget -= len(rows)
-            self.try_inputs(rows + step * scale * noise)
+            stepped = rows + step * scale * noise
+            self.try_inputs(stepped if box is None else np.clip(stepped, *box))
             budget -= len(rows)
             step = step * 0.93 if step > 1e-5 else 0.2
 

@@ -20,14 +20,13 @@ half a turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.boxes import BoxBounds
+from tether.boxes import BoxBounds, output_rounding_over
 from tether.cells import Cells
 from tether.data import HALF_TURN, QUARTER_TURN, Array, Schema, Target
 from tether.errors import CertificateError
@@ -158,7 +157,8 @@ class AffineBounds:
         return np.where(self.angles, circle, delta)
 
 
-Bounds = IntervalBounds | AffineBounds | BoxBounds
+CellBounds = IntervalBounds | AffineBounds
+Bounds = CellBounds | BoxBounds
 
 
 def bound_by_intervals(
@@ -336,17 +336,6 @@ def output_rounding(size: Array, cells: Cells, schema: Schema, target: Target) -
     del target
     rounding = output_rounding_over(cells.box_lower, cells.box_upper, schema)
     return rounding(size, np.arange(size.shape[1]))
-
-
-def output_rounding_over(
-    lower: Array, upper: Array, schema: Schema
-) -> Callable[[Array, NDArray[np.int64]], Array]:
-    """:func:`output_rounding` over a box, of sizes whose last axis belongs to the outputs given."""
-    extent = np.maximum(np.abs(lower), np.abs(upper))[None, : len(schema.states)]
-    # Unwrapping an angle passes through numbers of a few turns.
-    more = schema.base(extent)[0] + 4 * np.pi * schema.output_angles
-    factor = (32 + 4 * len(schema.inputs)) * np.finfo(np.float64).eps
-    return lambda size, output: factor * (size + more[output])
 
 
 def _check_contained(inner: Range, outer: Range, rounding: Array, schema: Schema, evidence: Evidence) -> None:

@@ -8,13 +8,14 @@ cells and their half-widths.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.data import HALF_TURN, Array
+from tether.data import HALF_TURN, Array, Schema
 from tether.geometry.boxtree import BoxTree
 from tether.ranges import Evidence
 
@@ -88,3 +89,21 @@ class BoxBounds:
         """(N, P) A at physical inputs (N, D)."""
         leaf = self.tree.find(inputs)
         return self.value[leaf] + np.einsum("npd,nd->np", self.slope[leaf], inputs - self.reference)
+
+    def rounding(self, schema: Schema) -> Array:
+        """(L,) at least what rounding changes of an output that is made from A."""
+        tree, output = self.tree, self.output
+        reach = np.maximum(np.abs(tree.lower - self.reference), np.abs(tree.upper - self.reference))
+        size = np.abs(self.value) + np.abs(self.slope) @ reach + self.room[output]
+        return output_rounding_over(tree.lower, tree.upper, schema)(size, output)
+
+
+def output_rounding_over(
+    lower: Array, upper: Array, schema: Schema
+) -> Callable[[Array, NDArray[np.int64]], Array]:
+    """Rounding of ``state + increment`` and of A over a box, by size of the target and by output."""
+    extent = np.maximum(np.abs(lower), np.abs(upper))[None, : len(schema.states)]
+    # Unwrapping an angle passes through numbers of a few turns.
+    more = schema.base(extent)[0] + 4 * np.pi * schema.output_angles
+    factor = (32 + 4 * len(schema.inputs)) * np.finfo(np.float64).eps
+    return lambda size, output: factor * (size + more[output])

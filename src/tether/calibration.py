@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether.bounds import Bounds
+from tether.bounds import CellBounds
 from tether.cells import Cells
 from tether.data import Array, Schema, Target
 from tether.ranges import SamplingConfig
@@ -83,7 +83,7 @@ def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Gene
 
 
 def exceedance(
-    bounds: Bounds, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target, *, inputs: Array
+    bounds: CellBounds, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target, *, inputs: Array
 ) -> Exceedance:
     """How far, over the given inputs (N, D) of the domain, outputs in the bounds can exceed delta."""
     limits = tether_over(cells, bounds).rows(inputs)
@@ -95,14 +95,14 @@ def exceedance(
 
 
 def calibrate(
-    bounds: Bounds,
+    bounds: CellBounds,
     cells: Cells,
     trusted: TrustedModel,
     schema: Schema,
     target: Target,
     *,
     sampling: SamplingConfig,
-) -> Bounds:
+) -> CellBounds:
     """`bounds` with delta widened so that few fresh draws exceed it; their evidence is then `statistical`."""
     bounds = _pooled(bounds, cells)
     rng = np.random.default_rng([sampling.seed, 0x57A7])
@@ -151,7 +151,7 @@ def _binomial(successes: int, draws: int, probability: float) -> float:
     return math.exp(log)
 
 
-def _pooled(bounds: Bounds, cells: Cells) -> Bounds:
+def _pooled(bounds: CellBounds, cells: Cells) -> CellBounds:
     """Affine bounds with the largest slopes of each cell and its neighbours: few points saw each alone."""
     if bounds.kind == "interval":
         return bounds
@@ -162,7 +162,7 @@ def _pooled(bounds: Bounds, cells: Cells) -> Bounds:
     return replace(bounds, expansion=replace(bounds.expansion, remainder=replace(remainder, slopes=slopes)))
 
 
-def _one_widening(bounds: Bounds, *, times: float = 1.0) -> Bounds:
+def _one_widening(bounds: CellBounds, *, times: float = 1.0) -> CellBounds:
     """Bounds whose delta is what delta grows by: in proportion, and by some of what is usual elsewhere."""
     floor = 1e-9 * np.abs(bounds.center).max(axis=0) + np.finfo(np.float64).tiny
     if bounds.kind == "interval":

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from tether.bounds import Bounds, IntervalBounds, blend_rounding, output_rounding
+from tether.boxclaims import concerns, known_share, points_in_leaves, rederive_boxes, remainder_at
 from tether.calibration import (
     draw_in_domain,
     draws_allowed,
@@ -49,6 +50,8 @@ class OutputDelta:
         worst_cells: the cells with the largest delta, worst first.
         single: over cells, of the model executed in float32 (:func:`tether.single_precision`); None where
             float32 is too coarse for its domain, or delta not known over whole coverage balls.
+        remainder: with box bounds, what of delta is not room: largest over the box, and 99 % quantile over
+            held-out inputs.
     """
 
     name: str
@@ -59,17 +62,45 @@ class OutputDelta:
     lemma: float | None
     worst_cells: tuple[int, ...]
     single: float | None
+    remainder: tuple[float, float | None] | None = None
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Where the claim holds: within its cell's radius (scaled) of the nearest memory and inside the box."""
+    """Where the claim holds: within its cell's radius (scaled) of the nearest memory and inside the box.
 
-    radius: tuple[float, float]
-    """Smallest and largest over cells."""
+    Attributes:
+        radius: smallest and largest over cells; None: anywhere in the box.
+        box: limits by input.
+        coverage_D: share of held-out D in the domain.
+        coverage_omega: likewise of Ω.
+        coverage_box: share of the box by volume; 1 but for regions over which nothing is known of M.
+    """
+
+    radius: tuple[float, float] | None
     box: dict[str, tuple[float, float]]
     coverage_D: float | None
     coverage_omega: float | None
+    coverage_box: float | None = None
+
+
+@dataclass(frozen=True)
+class BandClaim:
+    """What is claimed of reality, by statistics; never mixed with what is claimed of M.
+
+    Attributes:
+        probability: at least how likely each output of a new row of a new episode lies in the band.
+        alpha: share of rows that may lie outside, as asked for.
+        episodes: how many it was calibrated on; with few of them little can be claimed.
+        missed: by output, the share of held-out rows outside; None where there are none.
+        rows: rows of training and validation data, in that order, to look at.
+    """
+
+    probability: float
+    alpha: float
+    episodes: int
+    missed: tuple[float, ...] | None
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -102,6 +133,9 @@ class Certificate:
     recheck: Recheck
     trusted_name: str
     trusted_source_sha256: str | None
+    band: BandClaim | None = None
+    concerns: tuple[str, ...] = ()
+    """Why nobody could use it, in sentences; none: it is useful."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -187,11 +221,15 @@ def certify(
         )
     trusted = as_trusted(trusted)
     check_trusted(trusted, model.cells.centers, model.schema)
-    _check_same_model(model, trusted)
+    boxes = model.bounds.kind == "boxes"
+    if not boxes:
+        _check_same_model(model, trusted)
     fresh = recheck(model, trusted, points_per_cell=points_per_cell, seed=seed)
     evidence = model.bounds.evidence
     if evidence == "statistical":
         _draw_again(model, trusted, seed=seed)
+    elif boxes:
+        rederive_boxes(model, trusted)
     else:
         _rederive(model, trusted)
     if evidence in ("lipschitz", "proved") and not fresh.max_ratio <= 1:
@@ -200,27 +238,77 @@ def certify(
             "The trusted model or its Lipschitz constants are not those the bounds were built with."
         )
     coverage = [None if part is None else _coverage(model, part.inputs) for part in (transitions, probes)]
-    names = model.schema.inputs
-    limits = zip(model.cells.box_lower.tolist(), model.cells.box_upper.tolist(), strict=True)
+    held_out = None if transitions is None else transitions.inputs
+    if boxes:
+        deltas = box_deltas(model, held_out)
+    else:
+        found = fresh.farthest if evidence == "sampled" else None
+        deltas = output_deltas(model, found=found, held_out=held_out)
     return Certificate(
         claim=claim_of(model.bounds),
         evidence=evidence,
         certified=evidence != "sampled",
-        deltas=output_deltas(
-            model,
-            found=fresh.farthest if evidence == "sampled" else None,
-            held_out=None if transitions is None else transitions.inputs,
-        ),
-        domain=Domain(
-            (float(model.cells.radii.min()), float(model.cells.radii.max())),
-            dict(zip(names, limits, strict=True)),
-            *coverage,
-        ),
+        deltas=deltas,
+        domain=_domain(model, *coverage),
         assumptions=assumptions(evidence, model.schema.angles),
         recheck=fresh,
         trusted_name=trusted.name,
         trusted_source_sha256=trusted.source_digest,
+        band=band_claim(model, transitions),
+        concerns=concerns(model, trusted, transitions) if boxes and transitions is not None else (),
     )
+
+
+def _domain(model: ConstrainedModel, coverage_D: float | None, coverage_omega: float | None) -> Domain:
+    bounds, cells = model.bounds, model.cells
+    if bounds.kind == "boxes":
+        lower, upper, radius, share = bounds.tree.lower, bounds.tree.upper, None, known_share(bounds)
+    else:
+        lower, upper, share = cells.box_lower, cells.box_upper, None
+        radius = float(cells.radii.min()), float(cells.radii.max())
+    limits = zip(lower.tolist(), upper.tolist(), strict=True)
+    box = dict(zip(model.schema.inputs, limits, strict=True))
+    return Domain(radius, box, coverage_D, coverage_omega, share)
+
+
+def box_deltas(model: ConstrainedModel, held_out: Array | None) -> tuple[OutputDelta, ...]:
+    """Delta of each output over the box and held-out inputs (N, D), and what of it is not room."""
+    bounds, schema = model.bounds, model.schema
+    assert bounds.kind == "boxes"
+    spread = None if held_out is None else delta_quantiles(model, held_out)
+    away = None if held_out is None else remainder_at(bounds, held_out)
+    deltas = []
+    for k, name in enumerate(schema.outputs):
+        own = (bounds.output == k) & np.isfinite(bounds.remainder)
+        worst = np.flatnonzero(own)[np.argsort(-bounds.delta[own], kind="stable")[:5]]
+        beyond = None if away is None or not len(away) else float(np.quantile(away[:, k], 0.99))
+        deltas.append(
+            OutputDelta(
+                name=name,
+                unit=schema.unit(name),
+                maximum=float(bounds.delta[own].max(initial=0.0)),
+                median=float(np.median(bounds.delta[own])) if own.any() else 0.0,
+                held_out=None if spread is None else (float(spread[0, k]), float(spread[1, k])),
+                lemma=None,
+                worst_cells=tuple(worst.tolist()),
+                single=None,
+                remainder=(float(bounds.remainder[own].max(initial=0.0)), beyond),
+            )
+        )
+    return tuple(deltas)
+
+
+def band_claim(model: ConstrainedModel, transitions: Transitions | None) -> BandClaim | None:
+    """The statistical claim that a model's room came with, and how often held-out rows lie outside."""
+    noted = model.record.get("band")
+    if noted is None:
+        return None
+    missed = None
+    if transitions is not None:
+        found = model.predict(transitions.states, transitions.controls, details=True)
+        truth = model.schema.near(transitions.next_states, 0.5 * found.lower + 0.5 * found.upper)
+        missed = tuple(((truth < found.lower) | (truth > found.upper)).mean(axis=0).tolist())
+    return BandClaim(missed=missed, **{**noted, "rows": tuple(noted["rows"])})
 
 
 def approximation_cost(
@@ -256,11 +344,14 @@ def recheck(
 ) -> Recheck:
     """M at fresh points inside every cell, against the bounds and delta there."""
     rng = np.random.default_rng([seed, 0x7E7])
-    points = CellSampler(model.cells).sample(points_per_cell, rng=rng, thin=2)
-    flat = points.reshape(-1, points.shape[2])
+    if model.bounds.kind == "boxes":
+        flat = points_in_leaves(model.bounds.tree, points_per_cell, rng)
+    else:
+        points = CellSampler(model.cells).sample(points_per_cell, rng=rng, thin=2)
+        flat = points.reshape(-1, points.shape[2])
     values = trusted.target(flat, model.schema, model.frame.target)
     limits = model.limits(flat)
-    lower, upper, delta = limits.lower, limits.upper, limits.delta
+    lower, upper, delta = limits.lower, limits.upper, np.where(np.isfinite(limits.delta), limits.delta, 1e300)
     farthest = model.schema.farthest(values, lower, upper)
     # Finite even where delta is zero, because JSON has no word for infinity.
     ratio = np.minimum(farthest / np.maximum(delta, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
@@ -271,6 +362,7 @@ def recheck(
 
 def _check_same_model(model: ConstrainedModel, trusted: TrustedModel) -> None:
     """A claim about one M says nothing of another; M at the memories tells them apart."""
+    assert model.bounds.kind != "boxes"
     now = trusted.target(model.cells.centers, model.schema, model.frame.target)
     gap = model.schema.distance(now, model.bounds.center)
     # Another machine's sine may differ in the last place, a model worth the name by more.
@@ -286,6 +378,7 @@ def _check_same_model(model: ConstrainedModel, trusted: TrustedModel) -> None:
 def _rederive(model: ConstrainedModel, trusted: TrustedModel) -> None:
     """Derives delta again from M; a model file that claims less than that is refused."""
     evidence, cells, schema, target = model.bounds.evidence, model.cells, model.schema, model.frame.target
+    assert model.bounds.kind != "boxes"
     if evidence == "sampled":
         return
     try:
@@ -332,6 +425,7 @@ def _gap(bounds: IntervalBounds, outer: Range, schema: Schema) -> Array:
 def _draw_again(model: ConstrainedModel, trusted: TrustedModel, *, seed: int) -> None:
     """As many fresh draws as the claim rests on; refused if they are incredible were it true."""
     bounds, schema = model.bounds, model.schema
+    assert bounds.kind != "boxes"
     assert bounds.epsilon is not None and bounds.beta is not None
     rng = np.random.default_rng([seed, 0xCE47])
     draws, exceeded = draws_needed(bounds.epsilon, bounds.beta), 0
@@ -356,7 +450,7 @@ def claim_of(bounds: Bounds) -> str:
 
 
 def _coverage(model: ConstrainedModel, inputs: Array) -> float:
-    return float(model.cells.locate(inputs).in_domain.mean())
+    return float(model.limits(inputs).in_domain.mean())
 
 
 def output_deltas(

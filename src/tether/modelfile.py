@@ -16,15 +16,18 @@ import numpy as np
 from tether import documents
 from tether.documents import Check, Misfit, checked, items, mapping, maybe, one_of, plain, share, text, whole
 from tether.errors import StorageError
+from tether.geometry.boxtree import BoxTree
 from tether.limits import MOST_COLUMNS, MOST_LAYERS, check_draws
 
 FORMAT = "tether-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WHAT = "a complete Tether model"
 _Shape = tuple[str, tuple[int, ...]]
 CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
 INTERVAL_ARRAYS = ("lower", "upper", "delta", "center")
 REMAINDER_ARRAYS = ("radii", "slopes", "offset")
+TREE_ARRAYS = ("lower", "upper", "roots", "cut", "threshold", "left", "right")
+BOX_ARRAYS = ("reference", "value", "slope", "remainder", "half_width", "most", "pinned")
 _LARGEST = 1e150
 """Beyond it squares of distances are no numbers."""
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -38,14 +41,22 @@ _SHAPES = {
         "bounds.center": "KP", "bounds.jacobian": "KPD", "bounds.radii": "KL", "bounds.slopes": "KLP",
         "bounds.offset": "KP", "bounds.half_width": "KP", "bounds.pinned": "D",
     },
+    "boxes": {
+        "tree.lower": "D", "tree.upper": "D", "tree.roots": "P", "tree.cut": "V", "tree.threshold": "V",
+        "tree.left": "V", "tree.right": "V", "bounds.reference": "D", "bounds.value": "L",
+        "bounds.slope": "LD", "bounds.remainder": "L", "bounds.half_width": "KP", "bounds.most": "P", "bounds.pinned": "D",
+    },
     "direct": {"direct.half_width": "P", "direct.inputs": "RD", "direct.answers": "RP"},
     "monotone": {
         "monotone.declared": "N", "monotone.half_width": "KP", "monotone.pinned": "C",
         "monotone.weights": "PD", "monotone.intercept": "P",
     },
 }  # fmt: skip
-_CELLED = ("interval", "affine", "monotone")
-_WHOLE_NUMBERS = ("cells.edges", "monotone.declared")
+_CELLED = ("interval", "affine", "boxes", "monotone")
+_BOUNDED = ("interval", "affine", "boxes")
+_WHOLE_NUMBERS = (
+    "cells.edges", "monotone.declared", "tree.roots", "tree.cut", "tree.left", "tree.right",
+)  # fmt: skip
 
 _names = items(text)
 _COLUMNS = {
@@ -57,6 +68,7 @@ _COLUMNS = {
     "advances": items(whole(-1, MOST_COLUMNS)),
 }
 SCHEMA = documents.record(_COLUMNS)
+_BAND = documents.record({"probability": share, "alpha": share, "episodes": whole(1), "rows": items(whole())})
 _RECORD = documents.record(
     {},
     {
@@ -67,6 +79,8 @@ _RECORD = documents.record(
         "trusted_source_sha256": maybe(text),
         "coverage_D": maybe(share),
         "coverage_omega": maybe(share),
+        "band": _BAND,
+        "stopped": text,
     },
 )
 _widths = items(whole(1))
@@ -125,7 +139,7 @@ def check_words(path: Path, metadata: Mapping[str, Any]) -> None:
 
 def _words(metadata: Any, place: str) -> None:
     documents.record(_MODEL)(metadata, place)
-    if metadata["kind"] in ("interval", "affine"):
+    if metadata["kind"] in _BOUNDED:
         documents.record(_TETHERED)(metadata, place)
         if metadata["evidence"] == "statistical":
             _draws(metadata)
@@ -180,7 +194,7 @@ def _sizes(metadata: Mapping[str, Any]) -> dict[str, int]:
     inputs = [*schema["states"], *schema["controls"]]
     features = len(inputs) + len(set(inputs) & set(schema["angles"]))
     sizes = {"D": len(inputs), "P": len(schema["outputs"]), "F": features, "2": 2}
-    if metadata["kind"] in ("interval", "affine"):
+    if metadata["kind"] in _BOUNDED:
         sizes["C"] = sizes["D"]
     return sizes
 
@@ -263,11 +277,13 @@ def check_numbers(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 _FINITE = (
     *_FRAME, *(f"cells.{name}" for name in CELL_ARRAYS), "bounds.lower", "bounds.upper", "bounds.delta",
     "bounds.center", "bounds.jacobian", "bounds.radii", "bounds.slopes", "bounds.offset", "bounds.half_width",
-    "bounds.lemma", "direct.inputs", "direct.answers",
+    "bounds.lemma", "bounds.value", "bounds.slope", "bounds.reference", "tree.lower", "tree.upper",
+    "direct.inputs", "direct.answers",
     "monotone.half_width", "monotone.weights", "monotone.intercept",
 )  # fmt: skip
 _POSITIVE = ("frame.inputs.scale", "frame.outputs.scale", "cells.scale", "cells.radii", "bounds.radii")
-_AT_LEAST_ZERO = ("bounds.delta", "bounds.slopes", "bounds.offset", "bounds.half_width", "direct.half_width")
+_AT_LEAST_ZERO = ("bounds.delta", "bounds.slopes", "bounds.offset", "bounds.half_width", "direct.half_width",
+                  "bounds.remainder", "bounds.most")  # fmt: skip
 
 
 def _rules(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str, bool]]:
@@ -285,6 +301,12 @@ def _rules(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str, bool]]:
         yield "cells.edges", f"numbers of {count} cells", bool(((edges >= 0) & (edges < count)).all())
         box = arrays["cells.box_lower"] <= arrays["cells.box_upper"]
         yield "cells.box_lower", "at most `cells.box_upper`", bool(box.all())
+    if "tree.cut" in arrays:
+        tree = BoxTree(*(arrays[f"tree.{name}"] for name in TREE_ARRAYS))
+        yield "tree.lower", "at most `tree.upper`", bool((tree.lower <= tree.upper).all())
+        fault = tree.fault()
+        yield "tree", f"a tree ({fault})", fault is None
+        yield "bounds.value", "one for each leaf", len(arrays["bounds.value"]) == tree.leaves
     if "bounds.lower" in arrays:
         yield (
             "bounds.lower",

@@ -326,6 +326,8 @@ class _Tables:
 
 def _tables(model: ConstrainedModel) -> _Tables:
     cells, bounds = model.cells, model.bounds
+    if bounds.kind == "boxes":
+        raise ValueError("`model` must have bounds by cell to run in float32; got bounds over boxes.")
     dimensions = cells.memories.shape[1]
     blend = min(bounds.blend, len(cells) - 1) if bounds.kind == "affine" else 0
     blend = blend if blend >= 2 else 0

@@ -15,17 +15,21 @@ from tether.affine import AffineModel
 from tether.atomic import content_digest as _digest
 from tether.atomic import read_tensors, write_tensors
 from tether.bounds import AffineBounds, Bounds, IntervalBounds
+from tether.boxes import BoxBounds
 from tether.cells import Cells
 from tether.constrained import ConstrainedModel, DirectModel, UnconstrainedModel, is_constrained
 from tether.data import Scaling, Schema
 from tether.errors import StorageError, TrustedModelError
+from tether.geometry.boxtree import BoxTree
 from tether.model import Frame, Model, kind_of, mlp
 from tether.modelfile import (
+    BOX_ARRAYS,
     CELL_ARRAYS,
     FORMAT,
     FORMAT_VERSION,
     INTERVAL_ARRAYS,
     REMAINDER_ARRAYS,
+    TREE_ARRAYS,
     check_format,
     check_numbers,
     check_tensors,
@@ -174,6 +178,16 @@ def _geometry_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
     return arrays if bounds.lemma is None else arrays | {"bounds.lemma": bounds.lemma}
 
 
+def _box_arrays(model: ConstrainedModel) -> dict[str, np.ndarray]:
+    cells, bounds = model.cells, model.bounds
+    assert bounds.kind == "boxes"
+    return (
+        {f"cells.{name}": getattr(cells, name) for name in CELL_ARRAYS}
+        | {f"tree.{name}": getattr(bounds.tree, name) for name in TREE_ARRAYS}
+        | {f"bounds.{name}": getattr(bounds, name) for name in BOX_ARRAYS}
+    )
+
+
 def _monotone_arrays(model: MonotoneModel) -> dict[str, np.ndarray]:
     """Cells, half-width, and M itself, which is affine and travels with the model."""
     tether = model.tether
@@ -213,6 +227,7 @@ _WRITERS: dict[str | None, Callable[[Any], dict[str, np.ndarray]]] = {
     "monotone": _monotone_arrays,
     "interval": _geometry_arrays,
     "affine": _geometry_arrays,
+    "boxes": _box_arrays,
 }
 """What a model's tether adds to its file, by kind."""
 
@@ -291,6 +306,9 @@ def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], angles: np.
     if metadata["kind"] == "interval":
         limits = {name: arrays[name] for name in INTERVAL_ARRAYS}
         return IntervalBounds(**limits, **claim, lemma=arrays.get("lemma"))
+    if metadata["kind"] == "boxes":
+        tree = BoxTree(*(arrays[f"tree.{name}"] for name in TREE_ARRAYS))
+        return BoxBounds(tree, **{name: arrays[name] for name in BOX_ARRAYS}, angles=angles, **claim)
     remainder = Remainder(**{name: arrays[name] for name in REMAINDER_ARRAYS})
     expansion = Expansion(arrays["center"], arrays["jacobian"], remainder)
     pinned, blend = arrays["pinned"], metadata["blend"]

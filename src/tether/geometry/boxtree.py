@@ -74,6 +74,25 @@ class BoxTree:
         """What :func:`find_leaves` is given besides the inputs."""
         return self.roots, self.cut, self.threshold, self.left, self.right
 
+    def fault(self) -> str | None:
+        """What is wrong with it, if it was not grown here; a walk through a faulty one need not end."""
+        count, leaf = len(self.cut), self.cut < 0
+        if not ((self.cut >= -1) & (self.cut < len(self.lower))).all():
+            return "`cut` must name an input, or be -1"
+        if not np.isfinite(self.threshold).all():
+            return "`threshold` must be finite"
+        if not np.array_equal(np.sort(self.left[leaf]), np.arange(int(leaf.sum()))):
+            return "leaves must be numbered from 0, each once"
+        below = np.concatenate([self.roots, self.left[~leaf], self.right[~leaf]])
+        if not np.array_equal(np.sort(below), np.arange(count)):
+            return "every node must be a root or below just one other"
+        reached, level = 0, self.roots
+        while len(level):
+            reached += len(level)
+            inner = level[self.cut[level] >= 0]
+            level = np.concatenate([self.left[inner], self.right[inner]])
+        return None if reached == count else "every node must be below a root"
+
     def find(self, inputs: Array) -> Numbers:
         """(N, P) leaves of inputs (N, D); beyond the box, those at its rim."""
         inputs = np.ascontiguousarray(inputs)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.bounds import output_rounding_over
 from tether.boxes import BoxBounds
 from tether.cells import Cells
 from tether.data import Array, Box, Schema, Target, check_known
@@ -43,6 +43,12 @@ class Boxed:
     grown: Grown
     band: Band
     residual: Array
+
+    def record(self) -> dict[str, Any]:
+        """What is saved of it with a model."""
+        band = self.band
+        noted = {"probability": band.probability, "alpha": band.alpha, "episodes": band.episodes}
+        return {"band": {**noted, "rows": list(band.rows)}, "stopped": self.grown.stopped}
 
 
 def operating_box(inputs: Array, schema: Schema, domain: Box | None) -> tuple[Array, Array]:
@@ -151,16 +157,9 @@ def _room(
 
 def _rounded(bounds: BoxBounds, half_width: Array, schema: Schema, budget: Array | None) -> BoxBounds:
     """With room, and the roundings of A and of what is added to it in the remainder."""
-    tree, output = bounds.tree, bounds.output
-    reach = np.maximum(np.abs(tree.lower - bounds.reference), np.abs(tree.upper - bounds.reference))
-    size = np.abs(bounds.value) + np.abs(bounds.slope) @ reach + half_width.max(axis=0)[output]
-    rounding = output_rounding_over(tree.lower, tree.upper, schema)
-    return replace(
-        bounds,
-        remainder=bounds.remainder + rounding(size, output),
-        half_width=half_width,
-        most=bounds.most if budget is None else budget * (1 - 1e-12),
-    )
+    roomy = replace(bounds, half_width=half_width)
+    most = bounds.most if budget is None else budget * (1 - 1e-12)
+    return replace(roomy, remainder=bounds.remainder + roomy.rounding(schema), most=most)
 
 
 def _check_budget(bounds: BoxBounds, schema: Schema) -> None:
@@ -181,7 +180,8 @@ def _check_budget(bounds: BoxBounds, schema: Schema) -> None:
         raise CertificateError(
             f"`delta` must leave room for the remainder; over {region or 'the box'} that of output "
             f"'{schema.outputs[output]}' is {worst[output]:.4g}, too much by "
-            f"{worst[output] - bounds.most[output]:.4g}. Allow {1.05 * worst[output]:.4g}, more leaves, or a smaller domain."
+            f"{worst[output] - bounds.most[output]:.4g}. Allow {1.05 * worst[output]:.4g}, more leaves, or a "
+            "smaller domain."
         )
 
 

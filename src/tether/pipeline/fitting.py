@@ -70,6 +70,8 @@ def fit(
     run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
     assert is_constrained(run.model)
     run.model.record = record(problem, config, run, transitions)
+    if tether.boxed is not None:
+        run.model.record |= tether.boxed.record()
     return run.model
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tether.bounds import (
     Bounds,
+    CellBounds,
     Observations,
     bound_by_expansions,
     bound_by_intervals,
@@ -123,7 +124,7 @@ def build_tether(
         pinned = pinned_inputs(problem, config)
         boxed = build_boxes(problem, partition.cells, config, pinned, reporter=reporter)
         return Tether(kind, partition, boxed.bounds, target, time.monotonic() - start, boxed)
-    bounds: Bounds
+    bounds: CellBounds
     if kind == "interval":
         bounds = bound_by_intervals(
             *common, inputs=problem.training_inputs, evidence=built, sampling=sampling, reporter=reporter

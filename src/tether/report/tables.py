@@ -78,9 +78,13 @@ def certificate_lines(certificate: Certificate, cost: ApproximationCost | None =
 def domain_lines(certificate: Certificate) -> list[str]:
     """Where the claim holds, and how much of the held-out inputs that is."""
     domain = certificate.domain
+    where = (
+        f"within {_span(domain.radius)} (scaled) of the nearest memory, inside the box of the certificate."
+        if domain.radius is not None
+        else f"the whole box of the certificate, {percent(domain.coverage_box)} of it."
+    )
     return [
-        f"Domain: within {_span(domain.radius)} (scaled) of the nearest memory, inside the box of the "
-        "certificate.",
+        f"Domain: {where}",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
     ]
 
