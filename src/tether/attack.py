@@ -323,18 +323,17 @@ class _Shard:
 
     def climb(self, budget: int, scale: Array | None = None, box: tuple[Array, Array] | None = None) -> None:
         """Random and gradient steps of shrinking length from the worst inputs found."""
-        if scale is None:
-            scale = self.cells.radii.mean() * self.cells.scale
+        reach: Array = self.cells.radii.mean() * self.cells.scale if scale is None else scale
         size, step = min(len(self.best), max(16, budget // _ROUNDS)), 0.2
         while budget > 0:
             rows = self.best[: min(size, budget)]
             noise = self.rng.standard_normal(rows.shape) / np.sqrt(rows.shape[1])
             if 2 * len(rows) <= budget and self.rng.random() < 0.5:
                 # One random directional derivative is a gradient step in expectation.
-                rise = self.ratio(self._wrapped(rows + 1e-4 * scale * noise)) - self.ratios[: len(rows)]
+                rise = self.ratio(self._wrapped(rows + 1e-4 * reach * noise)) - self.ratios[: len(rows)]
                 noise *= np.sign(rise)[:, None]
                 budget -= len(rows)
-            stepped = rows + step * scale * noise
+            stepped = rows + step * reach * noise
             self.try_inputs(stepped if box is None else np.clip(stepped, *box))
             budget -= len(rows)
             step = step * 0.93 if step > 1e-5 else 0.2

@@ -44,7 +44,8 @@ _SHAPES = {
     "boxes": {
         "tree.lower": "D", "tree.upper": "D", "tree.roots": "P", "tree.cut": "V", "tree.threshold": "V",
         "tree.left": "V", "tree.right": "V", "bounds.reference": "D", "bounds.value": "L",
-        "bounds.slope": "LD", "bounds.remainder": "L", "bounds.half_width": "KP", "bounds.most": "P", "bounds.pinned": "D",
+        "bounds.slope": "LD", "bounds.remainder": "L", "bounds.half_width": "KP", "bounds.most": "P",
+        "bounds.pinned": "D",
     },
     "direct": {"direct.half_width": "P", "direct.inputs": "RD", "direct.answers": "RP"},
     "monotone": {
