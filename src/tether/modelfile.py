@@ -82,6 +82,7 @@ _RECORD = documents.record(
         "coverage_omega": maybe(share),
         "band": _BAND,
         "stopped": text,
+        "gain": items(share),
     },
 )
 _widths = items(whole(1))

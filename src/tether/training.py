@@ -147,6 +147,9 @@ class Evaluation:
     has become a constant and the output a fixed point of each cell."""
     operator_saturated: float
     """Share of sigmoid inputs beyond ±8, where the gradient has all but vanished."""
+    validation_error: float
+    """Squared error in units of each output's scale, mean over outputs: what the best weights are chosen by,
+    because a choice must not depend on whether a length is written in metres."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,11 @@ class History:
     best_step: int
     steps: int
     seconds: float
+
+    @property
+    def best(self) -> Evaluation:
+        """That of the weights that were kept."""
+        return next(e for e in self.evaluations if e.step == self.best_step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +283,7 @@ class _Run:
 
     @property
     def best_loss(self) -> float:
-        losses = [e.approximation_loss_D for e in self.evaluations if e.step == self.best_step]
+        losses = [e.validation_error for e in self.evaluations if e.step == self.best_step]
         return losses[0] if losses else math.inf
 
 
@@ -428,6 +436,7 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
         constraint_loss_omega_max=float(on_probes.max()),
         operator_input_spread=float(raw.double().std(dim=0, correction=0).mean()),
         operator_saturated=float((raw.abs() > 8).double().mean()),
+        validation_error=float(_squared(outputs - target, torch.ones_like(scale)).mean()),
     )
     if not all(map(math.isfinite, asdict(evaluation).values())):
         raise ValueError(
@@ -435,7 +444,7 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
             f"{run.step}. Change units of the data, or lower `learning_rate`."
         )
     network.train()
-    better = evaluation.approximation_loss_D < run.best_loss
+    better = evaluation.validation_error < run.best_loss
     run.evaluations.append(evaluation)
     if better or not run.best:
         run.best_step = run.step

@@ -98,7 +98,7 @@ class Task:
         """About how much there is to do: a step costs more where layers are wide."""
         if self.entry in (None, -1):
             return _OTHER_WORK
-        hidden = self.row.changes.get("hidden") or self.plan.definition.config(self.plan.scale).hidden
+        hidden = self.row.changes.get("hidden") or self.plan.definition.config(self.plan.scale).hidden or ()
         return self.row.steps * (1 + sum(a * b for a, b in pairwise(hidden)) / 1e5)
 
     @property

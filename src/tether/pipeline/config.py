@@ -62,7 +62,8 @@ class FitConfig:
         follow: where probes make an affine tether follow M exactly: at inputs that share the values on
             which all probes agree (`agreed`: at rest, wherever that is), or in every cell that holds a probe
             (`cells`). A cell without labelled data follows M in either case.
-        hidden: layer widths of the network.
+        hidden: layer widths of the network; None: with `boxes`, the best on validation episodes of a linear
+            one and a few larger ones, else (256, 256).
         coverage: quantile of held-out inputs that the coverage radius must reach.
         reach: the coverage radius, as a multiple of what covers that quantile; where M is all but affine,
             more reach costs next to nothing.
@@ -90,7 +91,7 @@ class FitConfig:
     operator: Operator = "clip"
     smooth: bool = False
     follow: Literal["agreed", "cells"] = "agreed"
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] | None = None
     coverage: float = 0.995
     reach: float = 1.25
     domain: Box | None = None
@@ -103,7 +104,7 @@ class FitConfig:
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
         check_whole("memories", self.memories, least=1, most=MOST_MEMORIES)
-        check_widths("hidden", self.hidden)
+        check_widths("hidden", self.hidden or ())
         check_whole("leaves", self.leaves, least=1, most=MOST_LEAVES)
         if not 0 < self.coverage <= 1:
             raise ValueError(f"`coverage` must be in (0, 1]; got {self.coverage}.")

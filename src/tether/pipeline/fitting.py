@@ -10,6 +10,7 @@ from torch import nn
 from tether.constrained import ConstrainedModel, is_constrained
 from tether.data import Jitter, Probes, Transitions
 from tether.monotone import MonotoneModel, is_monotone
+from tether.pipeline.choosing import learn
 from tether.pipeline.config import FitConfig
 from tether.pipeline.growing import build_tether_within
 from tether.pipeline.methods import CONSTRAINED, TETHERED, TrainedRun, train_method
@@ -67,11 +68,14 @@ def fit(
     tether = build_tether_within(problem, config, reporter=reporter)
     base = CONSTRAINED if config.bounds == "interval" else TETHERED
     method = replace(base, tether=config.bounds, loss=config.training.loss)
-    run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
+    if tether.boxed is None:
+        run = train_method(problem, method, config, tether=tether, network=network, reporter=reporter)
+        noted = {}
+    else:
+        chosen = learn(problem, method, config, tether=tether, network=network, reporter=reporter)
+        run, noted = chosen.run, tether.boxed.record() | {"gain": chosen.gain.tolist()}
     assert is_constrained(run.model)
-    run.model.record = record(problem, config, run, transitions)
-    if tether.boxed is not None:
-        run.model.record |= tether.boxed.record()
+    run.model.record = record(problem, config, run, transitions) | noted
     return run.model
 
 

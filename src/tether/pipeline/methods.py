@@ -46,6 +46,8 @@ class Method:
         return self.tether in ("interval", "affine", "boxes")
 
 
+USUAL = (256, 256)
+"""Layer widths where none were asked for."""
 VANILLA = Method("Vanilla", None, "squared_error", "next_state")
 VANILLA_INCREMENT = Method("Vanilla Δ", None, "squared_error", "increment")
 RESIDUAL = Method("Residual", "residual", "squared_error")
@@ -150,9 +152,8 @@ def _untrained(
     target = resolve_target(wanted, train)
 
     def build(frame: Frame) -> nn.Module:
-        return network or mlp(
-            frame.features_width, len(frame.schema.outputs), config.hidden, seed=config.seed
-        )
+        hidden = USUAL if config.hidden is None else config.hidden
+        return network or mlp(frame.features_width, len(frame.schema.outputs), hidden, seed=config.seed)
 
     if method.celled:
         if tether is None or tether.kind != method.tether:

@@ -16,7 +16,7 @@ from tether.data import Schema
 from tether.memories import fit_memories
 from tether.monotone import MonotoneModel, MonotoneNetwork, MonotoneTether
 from tether.pipeline.config import FitConfig, resolve_decreasing, resolve_inputs
-from tether.pipeline.methods import Method, TrainedRun
+from tether.pipeline.methods import USUAL, Method, TrainedRun
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import pinned_inputs
 from tether.progress import Reporter, silent
@@ -70,7 +70,7 @@ def monotone_model(problem: Problem, tether: MonotoneTether, config: FitConfig) 
         frame.features_width,
         len(weights),
         decreasing=declared.tolist(),
-        hidden=config.hidden,
+        hidden=USUAL if config.hidden is None else config.hidden,
         slopes=torch.from_numpy(slopes),
         seed=config.seed,
     )
