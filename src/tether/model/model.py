@@ -125,17 +125,18 @@ class Model(nn.Module):
 
     def respond(self, inputs: Tensor, room: Room | Limits, *, differentiable: bool = True) -> Tensor:
         """Targets (N, P) at inputs (N, D), inside the room whatever the weights; NaN stays what it is."""
-        raw = self.raw(inputs)
+        raw, frame = self.raw(inputs), self.frame
         if self.operator != "sigmoid":
-            raw = self.frame.output_center + self.frame.output_scale * raw
+            raw = frame.output_center + frame.output_scale * raw
             raw = raw if self.operator == "project" else room.anchor + raw
         return constrain(raw, room.lower, room.upper, self.operator, differentiable=differentiable)
 
     def raw(self, inputs: Tensor) -> Tensor:
         """(N, P) float64 output of the bare network at physical inputs (N, D)."""
-        parameter = next(self.network.parameters(), inputs)
+        network = self.network
+        parameter = next(network.parameters(), inputs)
         features = self.frame.features(inputs).to(parameter.device, parameter.dtype)
-        return self.network(features).to(inputs.device, torch.float64)
+        return network(features).to(inputs.device, torch.float64)
 
     def linearize(self, states: ArrayLike, controls: ArrayLike) -> Linearization:
         """Derivatives of the prediction at states (N, dx) and controls (N, du).
@@ -227,13 +228,17 @@ class Model(nn.Module):
     def _answer(self, inputs: Array) -> Array:
         """(N, P) next states at checked inputs (N, D)."""
         rows = torch.from_numpy(inputs).to(self._device)
-        return self._base(inputs) + self._numbers(rows, self.tether.room_at_once(rows))
+        # The network itself may want gradients of its own inside, and is run without this.
+        with torch.inference_mode():
+            room = self.tether.room_at_once(rows)
+        return self._base(inputs) + self._numbers(rows, room)
 
     @torch.no_grad()
     def _predict(self, inputs: Array) -> Prediction:
         """The same, with what is known of each row."""
         rows = torch.from_numpy(inputs).to(self._device)
-        found = self.tether.limits(rows)
+        with torch.inference_mode():
+            found = self.tether.limits(rows)
         target, base = self._numbers(rows, found), self._base(inputs)
         lower, upper, _, delta, cell, in_domain = (part.cpu().numpy() for part in found)
         delta = np.where(in_domain[:, None], delta, np.inf)

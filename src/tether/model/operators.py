@@ -28,7 +28,8 @@ def constrain(
     (paper, Proj) takes them as outputs, and so does `project`, the closed form of HardNet (Min and Azizan,
     2024) for limits on each output. All end in a clip, because sums may round out.
 
-    Differentiates as what it is, unless it need not: limits depend on the input, and on and beyond them the output follows them.
+    Differentiates as what it is: limits depend on the input, and on and beyond them the output follows them.
+    The numbers are the same where that is not asked for.
     """
     if operator == "sigmoid":
         values = lower + torch.sigmoid(values) * (upper - lower)

@@ -89,7 +89,7 @@ class AffineTether(CellTether):
         self._pack()
 
     def _pack(self) -> None:
-        """What is looked up by cell side by side, because looking up one row takes as long as a whole table."""
+        """What is looked up by cell, side by side: each look-up of one row takes as long as all in one."""
         parts = [self.lookup.centers, self.center, self.half_width, self.jacobian.flatten(1)]
         self.register_buffer("table", torch.cat(parts, dim=1), persistent=False)
         self.widths = [part.shape[1] for part in parts]
@@ -114,7 +114,7 @@ class AffineTether(CellTether):
 
     def room_at_once(self, inputs: Tensor) -> Room:
         """The same."""
-        cell = self.lookup.place(inputs).cell
+        cell = self.lookup.at_once(inputs)
         return _room(*self._parts(inputs, self._around(inputs, cell, at_once=True)))
 
     def limits(self, inputs: Tensor) -> Limits:

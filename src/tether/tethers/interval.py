@@ -45,7 +45,7 @@ class IntervalTether(CellTether):
 
     def room_at_once(self, inputs: Tensor) -> Room:
         """The same."""
-        return self._room(self.lookup.place(inputs).cell)
+        return self._room(self.lookup.at_once(inputs))
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta of the cell."""

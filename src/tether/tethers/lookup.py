@@ -154,8 +154,14 @@ class CellLookup(Fixed):
         """(N,) the exactly nearest memory of physical inputs (N, C)."""
         return _nearest((inputs / self.scale).detach(), *self._index)
 
+    def at_once(self, inputs: Tensor) -> Tensor:
+        """The same cells (N,), for predictions, which nothing traces."""
+        if inputs.device.type == "cpu":
+            return torch.from_numpy(self.cells.index.query(inputs.numpy() / self.cells.scale).cell)
+        return nearest_torch(inputs / self.scale, self.memories)[0]
+
     def place(self, inputs: Tensor) -> Place:
-        """The same, with distance and domain membership; at once, where :meth:`forward` can be traced."""
+        """The same, with distance and domain membership."""
         if inputs.device.type == "cpu":
             found = self.cells.locate(inputs.numpy())
             return Place(*map(torch.from_numpy, (found.cell, found.distance, found.in_domain)))
@@ -172,8 +178,8 @@ class CellLookup(Fixed):
             cell = torch.from_numpy(query_few(scaled.numpy(), self.cells.memories, **packed, count=count))
         else:
             cell = _few_nearest(scaled.detach(), *self._index, count)
-        squared, order = (scaled[:, None] - rows_of(self.memories, cell)).square().sum(dim=2).sort(
-            dim=1, stable=True
+        squared, order = (
+            (scaled[:, None] - rows_of(self.memories, cell)).square().sum(dim=2).sort(dim=1, stable=True)
         )
         return cell.gather(1, order), squared
 
