@@ -80,16 +80,13 @@ class Model(nn.Module):
         super().__init__()
         self.network = network
         self.frame = frame
+        self.schema: Schema = frame.schema
+        """What the columns mean."""
         self.tether = tether
         self.operator: Operator = check_operator(operator, tether.operators)
         self.check()
         self.record: dict = {}
         """What is known of the fit: configuration, digests, coverage. Saved with the model."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the columns mean."""
-        return self.frame.schema
 
     @property
     def cells(self) -> Cells:

@@ -44,6 +44,7 @@ class AffineTether(CellTether):
     angles: Tensor
     table: Tensor
     shells: Tensor
+    first: Tensor
 
     def __init__(self, cells: Cells, bounds: AffineBounds) -> None:
         super().__init__(cells, bounds)
@@ -96,6 +97,8 @@ class AffineTether(CellTether):
         parts = [self.lookup.slack[:, None], self.offset, self.radii]
         self.register_buffer("shells", torch.cat(parts, dim=1), persistent=False)
         self.shell_widths = [part.shape[1] for part in parts]
+        first = (torch.arange(max(1, self.blend), device=self.center.device) == 0).to(torch.float64)
+        self.register_buffer("first", first, persistent=False)
         self.turns, self.pins = bool(self.angles.any()), bool((self.pinned_rate > 0).any())
 
     def _array(self, name: str) -> Array:
@@ -141,11 +144,11 @@ class AffineTether(CellTether):
         weight = closeness(squared, rows_of(self.lookup.radii, cell[:, :-1]))
         total = weight.sum(dim=1, keepdim=True)
         alone = total <= 0
-        first = torch.arange(self.blend, device=inputs.device) == 0
-        cell = torch.where(alone & first, nearest[:, None], cell[:, :-1])
-        weight = torch.where(alone, first.to(weight.dtype), weight / total.masked_fill(alone, 1.0))
+        instead = alone & (self.first > 0)
+        cell = torch.where(instead, nearest[:, None], cell[:, :-1])
+        weight = torch.where(alone, self.first, weight / total.masked_fill(alone, 1.0))
         if distance is not None:
-            distance = torch.where(alone & first, distance[:, None], squared[:, :-1].sqrt())
+            distance = torch.where(instead, distance[:, None], squared[:, :-1].sqrt())
         return _Around(cell, weight, distance)
 
     def _parts(self, inputs: Tensor, around: _Around) -> tuple[Tensor, Tensor]:
