@@ -198,6 +198,50 @@ def test_the_state_of_a_model_holds_its_geometry(models):
     assert torch.equal(other(inputs[:, :2], inputs[:, 2:]), model(inputs[:, :2], inputs[:, 2:]))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_changes_forward_and_predict_alike(models, name):
+    """Geometry of another model is taken up by both, and by what is certified."""
+    model, other = models[name], copy.deepcopy(models[name])
+    state = {key: part.clone() for key, part in model.state_dict().items()}
+    for key in ("tether.half_width", "tether.lower", "tether.upper", "frame.output_scale"):
+        if key in state:
+            state[key] += 0.25 if key.endswith("upper") else -0.25 if key.endswith("lower") else state[key]
+    other.load_state_dict(state)
+    other = scaled(other, 1e4)
+    inputs = inputs_of(model)
+    before, after = (m.predict(inputs[:, :2], inputs[:, 2:], details=True) for m in (model, other))
+    assert np.abs(after.next_states - before.next_states).max() > 0.01
+    batch = other(torch.from_numpy(inputs[:, :2]), torch.from_numpy(inputs[:, 2:])).detach().numpy()
+    np.testing.assert_allclose(batch, after.next_states, rtol=0, atol=1e-12)
+    if isinstance(model, ConstrainedModel):
+        assert other.bounds.delta.max() >= model.bounds.delta.max()
+        one = after.upper - after.lower
+        assert (one > before.upper - before.lower).any()
+        bounds = ConstrainedModel(
+            other.network, other.frame, other.cells, other.bounds, operator=other.operator
+        )
+        rebuilt = bounds.predict(inputs[:, :2], inputs[:, 2:], details=True)
+        np.testing.assert_array_equal(rebuilt.lower, after.lower)
+        np.testing.assert_array_equal(rebuilt.delta, after.delta)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_way_to_ask_a_tether_gives_the_same_bits(models, name):
+    model = models[name]
+    rows = torch.from_numpy(model.schema.wrap_inputs(*np.split(inputs_of(model), [2], axis=1)))
+    limits, room, at_once = (
+        ask(rows) for ask in (model.tether.limits, model.tether.room, model.tether.room_at_once)
+    )
+    arrays = model.tether.rows(rows.numpy())
+    for part in ("lower", "upper", "anchor"):
+        for found in (room, at_once):
+            assert torch.equal(getattr(limits, part), getattr(found, part))
+        np.testing.assert_array_equal(getattr(arrays, part), getattr(limits, part).numpy())
+    states, controls = rows.numpy()[:, :2], rows.numpy()[:, 2:]
+    details = model.predict(states, controls, details=True)
+    np.testing.assert_array_equal(model.predict(states, controls), details.next_states)
+
+
 def test_kinds_are_what_they_are_called(models):
     assert isinstance(models[DIRECT.name], DirectModel)
     assert isinstance(models[VANILLA.name], UnconstrainedModel)

@@ -74,8 +74,8 @@ def test_weights_are_convex_and_only_of_cells_that_hold_the_input(models):
     inputs = problem.training_inputs
     location = smooth.cells.locate(inputs)
     place = smooth.tether.lookup.place(torch.from_numpy(inputs))
-    found = smooth.tether._blended(torch.from_numpy(inputs), place.cell, place.squared)
-    cell, weight, distance = found.cell.numpy(), found.weight.numpy(), found.squared.sqrt().numpy()
+    found = smooth.tether._around(torch.from_numpy(inputs), place.cell, distance=place.distance)
+    cell, weight, distance = (part.numpy() for part in (found.cell, found.weight, found.distance))
     assert (weight >= 0).all() and np.allclose(weight.sum(axis=1), 1, atol=1e-12)
     used = (weight > 0) & location.in_domain[:, None]
     assert (distance <= smooth.cells.radii[cell])[used].all()

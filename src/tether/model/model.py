@@ -80,16 +80,13 @@ class Model(nn.Module):
         super().__init__()
         self.network = network
         self.frame = frame
+        self.schema: Schema = frame.schema
+        """What the columns mean."""
         self.tether = tether
         self.operator: Operator = check_operator(operator, tether.operators)
         self.check()
         self.record: dict = {}
         """What is known of the fit: configuration, digests, coverage. Saved with the model."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the columns mean."""
-        return self.frame.schema
 
     @property
     def cells(self) -> Cells:
@@ -123,19 +120,20 @@ class Model(nn.Module):
         following = self.frame.ahead(rows, self.respond(rows, self.tether.room(rows)))
         return following.squeeze(0) if inputs.dim() == 1 else following
 
-    def respond(self, inputs: Tensor, room: Room | Limits) -> Tensor:
+    def respond(self, inputs: Tensor, room: Room | Limits, *, differentiable: bool = True) -> Tensor:
         """Targets (N, P) at inputs (N, D), inside the room whatever the weights; NaN stays what it is."""
-        raw = self.raw(inputs)
+        raw, frame = self.raw(inputs), self.frame
         if self.operator != "sigmoid":
-            raw = self.frame.output_center + self.frame.output_scale * raw
+            raw = frame.output_center + frame.output_scale * raw
             raw = raw if self.operator == "project" else room.anchor + raw
-        return constrain(raw, room.lower, room.upper, self.operator)
+        return constrain(raw, room.lower, room.upper, self.operator, differentiable=differentiable)
 
     def raw(self, inputs: Tensor) -> Tensor:
         """(N, P) float64 output of the bare network at physical inputs (N, D)."""
-        parameter = next(self.network.parameters(), inputs)
+        network = self.network
+        parameter = next(network.parameters(), inputs)
         features = self.frame.features(inputs).to(parameter.device, parameter.dtype)
-        return self.network(features).to(inputs.device, torch.float64)
+        return network(features).to(inputs.device, torch.float64)
 
     def linearize(self, states: ArrayLike, controls: ArrayLike) -> Linearization:
         """Derivatives of the prediction at states (N, dx) and controls (N, du).
@@ -207,8 +205,12 @@ class Model(nn.Module):
             raise ValueError(f"`outside` must be 'flag', 'fallback' or 'raise'; got {outside!r}.")
         inputs = self._check_inputs(states, controls)
         starts = range(0, max(1, len(inputs)), _PREDICT_BATCH)
-        parts = [self._predict(inputs[k : k + _PREDICT_BATCH]) for k in starts]
-        prediction = _concatenate(parts) if len(parts) != 1 else parts[0]
+        pieces = (inputs[k : k + _PREDICT_BATCH] for k in starts)
+        if not details and outside == "flag":
+            found = [self._answer(piece) for piece in pieces]
+            return found[0] if len(found) == 1 else np.concatenate(found)
+        parts = [self._predict(piece) for piece in pieces]
+        prediction = parts[0] if len(parts) == 1 else _concatenate(parts)
         prediction = self._handle_outside(prediction, inputs, outside, trusted)
         return prediction if details else prediction.next_states
 
@@ -220,23 +222,36 @@ class Model(nn.Module):
         return self.schema.wrap_inputs(states, controls)
 
     @torch.no_grad()
-    def _predict(self, inputs: Array) -> Prediction:
+    def _answer(self, inputs: Array) -> Array:
+        """(N, P) next states at checked inputs (N, D)."""
         rows = torch.from_numpy(inputs).to(self._device)
-        found = self.tether.limits(rows)
-        target = self.respond(rows, found).cpu().numpy()
+        # The network itself may want gradients of its own inside, and is run without this.
+        with torch.inference_mode():
+            room = self.tether.room_at_once(rows)
+        return self._base(inputs) + self._numbers(rows, room)
+
+    @torch.no_grad()
+    def _predict(self, inputs: Array) -> Prediction:
+        """The same, with what is known of each row."""
+        rows = torch.from_numpy(inputs).to(self._device)
+        with torch.inference_mode():
+            found = self.tether.limits(rows)
+        target, base = self._numbers(rows, found), self._base(inputs)
+        lower, upper, _, delta, cell, in_domain = (part.cpu().numpy() for part in found)
+        delta = np.where(in_domain[:, None], delta, np.inf)
+        # Rounding is monotone: adding the same base to numbers in order keeps them in order.
+        return Prediction(base + target, base + lower, base + upper, cell, in_domain, delta)
+
+    def _numbers(self, rows: Tensor, room: Room | Limits) -> Array:
+        """:meth:`respond`, which must give numbers."""
+        target = self.respond(rows, room, differentiable=False).cpu().numpy()
         if np.isnan(target).any():
             raise ValueError(_NO_NUMBERS)
-        limits = RowLimits(*(part.cpu().numpy() for part in found))
-        base = self.frame.base(inputs[:, : len(self.schema.states)])
-        # Rounding is monotone: adding the same base to numbers in order keeps them in order.
-        return Prediction(
-            base + target,
-            base + limits.lower,
-            base + limits.upper,
-            limits.cell,
-            limits.in_domain,
-            np.where(limits.in_domain[:, None], limits.delta, np.inf),
-        )
+        return target
+
+    def _base(self, inputs: Array) -> Array | float:
+        """What is added to the target to give the next state."""
+        return self.schema.base(inputs) if self.frame.target == "increment" else 0.0
 
     def _handle_outside(
         self, prediction: Prediction, inputs: Array, outside: Outside, trusted: TrustedModel | Callable | None

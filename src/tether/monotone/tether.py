@@ -115,7 +115,7 @@ class MonotoneTether(Tether):
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta; every finite input is in the domain, because M is affine."""
-        cell = self.lookup.place(inputs.index_select(1, self.columns)).cell
+        cell = self.lookup.at_once(inputs.index_select(1, self.columns))
         room, width = self._parts(inputs, cell)
         if not torch.stack([part.isfinite().all() for part in room]).all():
             raise ValueError(

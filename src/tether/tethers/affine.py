@@ -14,16 +14,19 @@ from tether.cells import Cells
 from tether.data import HALF_TURN, QUARTER_TURN, Array
 from tether.remainders import Expansion, Remainder
 from tether.tethers.blending import PINNED_REACH, closeness, one_turn, opening
-from tether.tethers.lookup import CellTether
+from tether.tethers.lookup import CellTether, rows_of
 from tether.tethers.tether import Limits, Room
 
 
 class _Around(NamedTuple):
-    """The cells that take part, (N, B), and their weights; None: there is but one, (N,)."""
+    """The cells that take part, (N, B), their weights, and distances to their memories where asked for.
+
+    Without weights there is but one cell, (N,).
+    """
 
     cell: Tensor
-    squared: Tensor
     weight: Tensor | None
+    distance: Tensor | None
 
 
 class AffineTether(CellTether):
@@ -39,6 +42,9 @@ class AffineTether(CellTether):
     pinned: Tensor
     pinned_rate: Tensor
     angles: Tensor
+    table: Tensor
+    shells: Tensor
+    first: Tensor
 
     def __init__(self, cells: Cells, bounds: AffineBounds) -> None:
         super().__init__(cells, bounds)
@@ -59,8 +65,7 @@ class AffineTether(CellTether):
             }
         )
         self.blend = min(bounds.blend, len(cells) - 1)
-        self.turns = bool(bounds.angles.any())
-        self.pins = bool(agreed.any())
+        self._pack()
 
     @property
     def bounds(self) -> AffineBounds:
@@ -82,7 +87,19 @@ class AffineTether(CellTether):
             pinned=np.where(agreed, self._array("pinned"), np.nan),
             angles=self._array("angles"),
         )
-        self.turns, self.pins = bool(self._bounds.angles.any()), bool(agreed.any())
+        self._pack()
+
+    def _pack(self) -> None:
+        """What is looked up by cell, side by side: each look-up of one row takes as long as all in one."""
+        parts = [self.lookup.centers, self.center, self.half_width, self.jacobian.flatten(1)]
+        self.register_buffer("table", torch.cat(parts, dim=1), persistent=False)
+        self.widths = [part.shape[1] for part in parts]
+        parts = [self.lookup.slack[:, None], self.offset, self.radii]
+        self.register_buffer("shells", torch.cat(parts, dim=1), persistent=False)
+        self.shell_widths = [part.shape[1] for part in parts]
+        first = (torch.arange(max(1, self.blend), device=self.center.device) == 0).to(torch.float64)
+        self.register_buffer("first", first, persistent=False)
+        self.turns, self.pins = bool(self.angles.any()), bool((self.pinned_rate > 0).any())
 
     def _array(self, name: str) -> Array:
         return getattr(self, name).cpu().numpy().copy()
@@ -96,40 +113,43 @@ class AffineTether(CellTether):
 
     def room(self, inputs: Tensor) -> Room:
         """A(s) plus and minus what is open of the half-width."""
-        nearest = self.lookup(inputs)
-        around = self._blended(inputs, nearest, None) if self.blend >= 2 else _Around(nearest, nearest, None)
-        anchor, width = self._parts(inputs, around)
-        return Room(anchor - width, anchor + width, anchor)
+        return _room(*self._parts(inputs, self._around(inputs, self.lookup(inputs))))
+
+    def room_at_once(self, inputs: Tensor) -> Room:
+        """The same."""
+        cell = self.lookup.at_once(inputs)
+        return _room(*self._parts(inputs, self._around(inputs, cell, at_once=True)))
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta, which shrinks towards the memory."""
         place = self.lookup.place(inputs)
-        if self.blend >= 2:
-            around = self._blended(inputs, place.cell, place.squared)
-        else:
-            around = _Around(place.cell, place.squared, None)
+        around = self._around(inputs, place.cell, at_once=True, distance=place.distance)
         anchor, width = self._parts(inputs, around)
         remainders = self._remainders(around)
         delta = width + _average(remainders, around.weight)
         if self.turns:
             delta = self._on_circle(delta, remainders, around.weight)
-        return Limits(anchor - width, anchor + width, anchor, delta, place.cell, place.in_domain)
+        return Limits(*_room(anchor, width), delta, place.cell, place.in_domain)
 
-    def _blended(self, inputs: Tensor, nearest: Tensor, distance: Tensor | None) -> _Around:
-        """The cells that are blended.
+    def _around(
+        self, inputs: Tensor, nearest: Tensor, *, at_once: bool = False, distance: Tensor | None = None
+    ) -> _Around:
+        """The nearest cell alone, or the cells that are blended.
 
         Where no ball holds the input the nearest cell answers alone, and the input is not in the domain.
         """
-        cell, squared = self.lookup.around(inputs, self.blend + 1)
-        weight = closeness(squared, self.lookup.radii[cell[:, :-1]])
+        if self.blend < 2:
+            return _Around(nearest, None, distance)
+        cell, squared = self.lookup.around(inputs, self.blend + 1, at_once=at_once)
+        weight = closeness(squared, rows_of(self.lookup.radii, cell[:, :-1]))
         total = weight.sum(dim=1, keepdim=True)
         alone = total <= 0
-        first = torch.arange(self.blend, device=inputs.device) == 0
-        cell = torch.where(alone & first, nearest[:, None], cell[:, :-1])
+        instead = alone & (self.first > 0)
+        cell = torch.where(instead, nearest[:, None], cell[:, :-1])
+        weight = torch.where(alone, self.first, weight / total.masked_fill(alone, 1.0))
         if distance is not None:
-            squared = torch.where(alone & first, distance[:, None], squared[:, :-1])
-        weight = torch.where(alone, first.to(weight.dtype), weight / torch.where(alone, 1.0, total))
-        return _Around(cell, squared, weight)
+            distance = torch.where(instead, distance[:, None], squared[:, :-1].sqrt())
+        return _Around(cell, weight, distance)
 
     def _parts(self, inputs: Tensor, around: _Around) -> tuple[Tensor, Tensor]:
         """(N, P) A(s), and the half-width as far as it is open.
@@ -138,40 +158,40 @@ class AffineTether(CellTether):
         average is at most the average of the distances, once all A are near the same turn of M.
         """
         cell, weight = around.cell, around.weight
-        rows = inputs if weight is None else inputs[:, None]
-        offset = rows - _of(self.lookup.centers, cell)
-        anchors = _of(self.center, cell) + (_of(self.jacobian, cell) @ offset[..., None])[..., 0]
+        place, center, width, jacobian = rows_of(self.table, cell).split(self.widths, dim=-1)
+        offset = (inputs if weight is None else inputs[:, None]) - place
+        slopes = jacobian.unflatten(-1, (center.shape[-1], -1))
+        anchors = center + (slopes @ offset[..., None])[..., 0]
         if weight is not None and self.turns:
             anchors = torch.where(self.angles, one_turn(anchors, weight), anchors)
-        width = _average(_of(self.half_width, cell), weight)
+        width = _average(width, weight)
         if self.pins:
             width = width * opening(inputs, self.pinned, self.pinned_rate)
         return _average(anchors, weight), width
 
     def _remainders(self, around: _Around) -> Tensor:
         """(N, B, P) how far M can be from A of each cell, at the distance of the input from its memory."""
-        distance = (around.squared.sqrt() + _of(self.lookup.slack, around.cell))[..., None]
-        shells = self.radii.shape[1]
-        shell = (_of(self.radii, around.cell) < distance).sum(dim=-1).clamp_max(shells - 1)
-        slopes = _of(self.slopes.flatten(0, 1), around.cell * shells + shell)
-        return slopes * distance + _of(self.offset, around.cell)
+        assert around.distance is not None
+        slack, offset, radii = rows_of(self.shells, around.cell).split(self.shell_widths, dim=-1)
+        distance = around.distance[..., None] + slack
+        shells = radii.shape[-1]
+        shell = (radii < distance).sum(dim=-1).clamp_max(shells - 1)
+        slopes = rows_of(self.slopes.flatten(0, 1), around.cell * shells + shell)
+        return slopes * distance + offset
 
     def _on_circle(self, delta: Tensor, remainders: Tensor, weight: Tensor | None) -> Tensor:
         """`delta` (N, P), of angles half a turn at most, and just that where blended cells may be apart."""
         circle = delta.clamp_max(HALF_TURN)
         if weight is not None:
             apart = ((remainders >= QUARTER_TURN) & (weight > 0)[..., None]).any(dim=1)
-            circle = torch.where(apart, HALF_TURN, circle)
+            circle = circle.masked_fill(apart, HALF_TURN)
         return torch.where(self.angles, circle, delta)
-
-
-def _of(table: Tensor, cell: Tensor) -> Tensor:
-    """Rows of `table` (K, ...) for cells (N,) or (N, B); for one row much faster than `table[cell]`."""
-    if cell.dim() == 1:
-        return table.index_select(0, cell)
-    return table.index_select(0, cell.flatten()).unflatten(0, cell.shape)
 
 
 def _average(parts: Tensor, weight: Tensor | None) -> Tensor:
     """(N, P) of (N, B, P) with weights (N, B); of one part, itself."""
     return parts if weight is None else (weight[..., None] * parts).sum(dim=1)
+
+
+def _room(anchor: Tensor, width: Tensor) -> Room:
+    return Room(anchor - width, anchor + width, anchor)

@@ -43,7 +43,8 @@ def closeness(squared: Tensor, radii: Tensor) -> Tensor:
     rim = (radii - near.clamp_min(tiny).sqrt()) / (RIM * radii)
     # All as far as the first that takes no part: each counts alike.
     tied = last <= near[:, :1]
-    share = torch.where(tied, 1.0, (last - near) / torch.where(tied, 1.0, last - near[:, :1]))
+    span = (last - near[:, :1]).masked_fill(tied, 1.0)
+    share = ((last - near) / span).masked_fill(tied, 1.0)
     return share * rim.clamp(0, 1)
 
 

@@ -46,6 +46,10 @@ class DirectTether(Tether):
         assert isinstance(anchor, Tensor)
         return Room(anchor - self.half_width, anchor + self.half_width, anchor)
 
+    def room_at_once(self, inputs: Tensor) -> Room:
+        """The same."""
+        return self.room(inputs)
+
     def limits(self, inputs: Tensor) -> Limits:
         """The same; delta is the half-width, and the rounding of adding it up. Everywhere in the domain.
 

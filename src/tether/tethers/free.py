@@ -29,6 +29,10 @@ class FreeTether(Tether):
         anchor = inputs.new_zeros(inputs.shape[0], self.outputs)
         return Room(torch.full_like(anchor, -torch.inf), torch.full_like(anchor, torch.inf), anchor)
 
+    def room_at_once(self, inputs: Tensor) -> Room:
+        """The same."""
+        return self.room(inputs)
+
     def limits(self, inputs: Tensor) -> Limits:
         """The same; no cell, no domain, no delta."""
         room = self.room(inputs)

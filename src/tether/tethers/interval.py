@@ -43,6 +43,10 @@ class IntervalTether(CellTether):
         """Limits of the cell of each input (N, D)."""
         return self._room(self.lookup(inputs))
 
+    def room_at_once(self, inputs: Tensor) -> Room:
+        """The same."""
+        return self._room(self.lookup.at_once(inputs))
+
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta of the cell."""
         place = self.lookup.place(inputs)

@@ -24,29 +24,23 @@ class Place(NamedTuple):
 
     Attributes:
         cell: (N,) index of the nearest memory.
-        squared: (N,) squared scaled distance to it.
+        distance: (N,) scaled distance to it.
         in_domain: (N,) whether the input lies in that cell's coverage region.
     """
 
     cell: Tensor
-    squared: Tensor
+    distance: Tensor
     in_domain: Tensor
-
-
-def _search(points: Tensor, memories: Tensor, *packed: Tensor) -> tuple[Tensor, Tensor]:
-    """(N,) the nearest memory of scaled points (N, C), and (N,) its squared distance."""
-    if points.device.type != "cpu":
-        return nearest_torch(points, memories)
-    arrays = (part.detach().numpy() for part in (memories, *packed))
-    found = query_packed(points.detach().contiguous().numpy(), *arrays)
-    return torch.from_numpy(found.cell), torch.from_numpy(found.squared_distance)
 
 
 @torch.library.custom_op("tether::nearest", mutates_args=())
 def _nearest(
     points: Tensor, memories: Tensor, center: Tensor, extent: Tensor, blocks: Tensor, offsets: Tensor
 ) -> Tensor:
-    return _search(points, memories, center, extent, blocks, offsets)[0]
+    if points.device.type != "cpu":
+        return nearest_torch(points, memories)[0]
+    packed = (part.detach().numpy() for part in (memories, center, extent, blocks, offsets))
+    return torch.from_numpy(query_packed(points.detach().contiguous().numpy(), *packed).cell)
 
 
 @_nearest.register_fake
@@ -117,7 +111,6 @@ class CellLookup(Fixed):
     box_lower: Tensor
     box_upper: Tensor
     centers: Tensor
-    squared_radii: Tensor
     slack: Tensor
     index_center: Tensor
     index_extent: Tensor
@@ -139,7 +132,6 @@ class CellLookup(Fixed):
         device = self.memories.device
         derived = {
             "centers": cells.centers,
-            "squared_radii": cells.radii * cells.radii,
             # How much farther than measured an input may be from its memory, in exact arithmetic.
             "slack": cells.outer_radii - cells.radii,
             **{f"index_{name}": values for name, values in cells.index.packed.items()},
@@ -162,18 +154,41 @@ class CellLookup(Fixed):
         """(N,) the exactly nearest memory of physical inputs (N, C)."""
         return _nearest((inputs / self.scale).detach(), *self._index)
 
-    def place(self, inputs: Tensor) -> Place:
-        """The same, with distance and domain membership; at once, where :meth:`forward` can be traced."""
-        cell, squared = _search(inputs / self.scale, *self._index)
-        inside = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(dim=1)
-        return Place(cell, squared, inside & (squared <= self.squared_radii.index_select(0, cell)))
+    def at_once(self, inputs: Tensor) -> Tensor:
+        """The same cells (N,), for predictions, which nothing traces."""
+        if inputs.device.type == "cpu":
+            return torch.from_numpy(self.cells.index.query(inputs.numpy() / self.cells.scale).cell)
+        return nearest_torch(inputs / self.scale, self.memories)[0]
 
-    def around(self, inputs: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    def place(self, inputs: Tensor) -> Place:
+        """The same, with distance and domain membership."""
+        if inputs.device.type == "cpu":
+            found = self.cells.locate(inputs.numpy())
+            return Place(*map(torch.from_numpy, (found.cell, found.distance, found.in_domain)))
+        cell, squared = nearest_torch(inputs / self.scale, self.memories)
+        radii = self.radii.index_select(0, cell)
+        inside = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(dim=1)
+        return Place(cell, squared.sqrt(), inside & (squared <= radii * radii))
+
+    def around(self, inputs: Tensor, count: int, *, at_once: bool = False) -> tuple[Tensor, Tensor]:
         """(N, count) the nearest memories, nearest first, and squared scaled distances to them."""
         scaled = inputs / self.scale
-        cell = _few_nearest(scaled.detach(), *self._index, count)
-        squared, order = ((scaled[:, None] - self.memories[cell]) ** 2).sum(dim=2).sort(dim=1, stable=True)
+        if at_once and inputs.device.type == "cpu":
+            packed = self.cells.index.packed
+            cell = torch.from_numpy(query_few(scaled.numpy(), self.cells.memories, **packed, count=count))
+        else:
+            cell = _few_nearest(scaled.detach(), *self._index, count)
+        squared, order = (
+            (scaled[:, None] - rows_of(self.memories, cell)).square().sum(dim=2).sort(dim=1, stable=True)
+        )
         return cell.gather(1, order), squared
+
+
+def rows_of(table: Tensor, cell: Tensor) -> Tensor:
+    """Rows of `table` (K, ...) for cells (N,) or (N, B); for one row much faster than `table[cell]`."""
+    if cell.dim() == 1:
+        return table.index_select(0, cell)
+    return table.index_select(0, cell.flatten()).unflatten(0, cell.shape)
 
 
 def _derive_again(module: Any, incompatible: Any) -> None:

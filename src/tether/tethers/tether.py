@@ -102,6 +102,10 @@ class Tether(Fixed, ABC):
     def limits(self, inputs: Tensor) -> Limits:
         """The same bits, with delta, cell and domain membership; for predictions, which nothing traces."""
 
+    def room_at_once(self, inputs: Tensor) -> Room | Limits:
+        """The room for a prediction: the same bits, refusing what :meth:`limits` refuses, and untraceable."""
+        return self.limits(inputs)
+
     def unmet_premise(self, network: nn.Module, frame: Any) -> str | None:
         """What the limits ask of the rest of a model, its :class:`Frame` included, and do not get."""
         del network, frame
