@@ -81,7 +81,8 @@ class LogReport:
                 if self.interpolated
                 else ""
             )
-            yield f"resampled: to {_count(self.resampled, 'row')}, one every {self.step:.6g}{coarse}"
+            rows = f"{_count(self.resampled, 'row')}, one every {self.step:.6g}"
+            yield f"resampled: to {rows}, states interpolated, controls held{coarse}"
         if self.blocks is not None:
             yield f"blocks: {_count(self.blocks, 'episode')} cut"
         if self.history_only:

@@ -116,10 +116,11 @@ def _check_even(
 ) -> None:
     """Raises where splitting would leave next to nothing, or only episodes of one of several steps."""
     share = odd.sum() / usable.sum()
-    remedy = (
-        f"Give a step to resample to, for example `step={median:.3g}` (command line: `--step {median:.3g}`)."
-    )
-    for episode, steps in _by_episode(rows, elapsed, usable):
+    episodes = _by_episode(rows, elapsed, usable)
+    # The longest, because resampling to a shorter one would have to invent rows.
+    longest = max([median, *(float(np.median(steps)) for _, steps in episodes if len(steps) >= _JUDGED)])
+    remedy = f"Resample it, for example with `step={longest:.3g}` (command line: `--step {longest:.3g}`)."
+    for episode, steps in episodes:
         own = float(np.median(steps))
         if len(steps) >= _JUDGED and abs(own - median) > tolerance * median * (1 + _SLACK):
             row = int(np.argmax(rows.episodes == episode))
