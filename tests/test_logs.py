@@ -400,6 +400,7 @@ def test_more_history_than_rows() -> None:
         ({"history": {"w": 2}}, r"`history` must name states or controls \(x, u\); got w"),
         ({"history": {"x": 0}}, "`history of x` must be at least 1"),
         ({"history": {"x": 10**6}}, "`history of x` must be at most 1,000"),
+        ({"next_states": ["u", "u"], "time": None}, "`next_states` must name each column once; got 'u' twice"),
         ({"next_states": ["u"]}, "`time` must come without `next_states`"),
         ({"independent_rows": True}, "independent rows must come with `next_states`"),
         ({"independent_rows": True, "next_states": ["u"], "time": None, "block": 5}, "`block` must come with rows"),

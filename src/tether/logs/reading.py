@@ -36,11 +36,11 @@ def read_log(source: Any, *, config: LogConfig | None = None, **settings: Any) -
             `time`, `step`, `block`, `drop_invalid`, `history`, `angles`, ...
     """
     config = _settled(config, settings)
-    schema = config.schema
     sources = find_sources(source)
     rows, count = read_rows(sources, config)
     report = LogReport(len(sources), count)
     with naming(source if isinstance(source, str | Path) else None):
+        schema = config.schema
         rows, report = _cleaned(rows, config, report)
         rows, report = _at_one_step(rows, config, report)
         rows, report = _cut(rows, config, report)

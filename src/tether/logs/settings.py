@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,6 +130,9 @@ class LogConfig:
 
     def _check_outcomes(self) -> None:
         """What has no meaning for rows that hold their own outcome."""
+        repeated = sorted(name for name, count in Counter(self.next_states or ()).items() if count > 1)
+        if repeated:
+            raise ValueError(f"`next_states` must name each column once; got '{shorten(repeated[0])}' twice.")
         if self.next_states is not None and self.time is not None:
             raise ValueError(
                 "`time` must come without `next_states`, whose rows hold their own outcome; got both. "
