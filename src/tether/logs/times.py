@@ -20,7 +20,7 @@ def read_times(column: NDArray[Any], name: str, *, invalid_as_nan: bool = False)
     if column.dtype.kind in "iu":
         # Exact before it is rounded: nanoseconds since 1970 have more digits than float64.
         return (
-            (column - column[:1]).astype(np.float64)
+            (column.astype(np.int64) - column[:1].astype(np.int64)).astype(np.float64)
             if column.dtype.kind == "i"
             else column.astype(np.float64)
         )
