@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tether.adapters.callables import load_trusted
-    from tether.adapters.files import read_probes, read_transitions
+    from tether.adapters.files import read_probes
     from tether.affine import AffineModel
     from tether.attack import Attack, attack
     from tether.certificate import Certificate, certify
     from tether.constrained import ConstrainedModel
     from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
     from tether.errors import CertificateError, StorageError, TrustedModelError
+    from tether.findings import LogReport
+    from tether.logs import LogConfig, read_log, read_transitions
     from tether.memories import GrowingNeuralGas, Memories, fit_memories
     from tether.model import Model, Prediction, mlp
     from tether.monotone import MonotoneCertificate, MonotoneModel
@@ -45,6 +47,8 @@ __all__ = [
     "FitConfig",
     "GrowingNeuralGas",
     "Jitter",
+    "LogConfig",
+    "LogReport",
     "Memories",
     "Model",
     "MonotoneCertificate",
@@ -69,6 +73,7 @@ __all__ = [
     "load_trusted",
     "make_schema",
     "mlp",
+    "read_log",
     "read_probes",
     "read_transitions",
     "rollout",
@@ -79,13 +84,15 @@ __all__ = [
 
 _HOMES = {
     "adapters.callables": ("load_trusted",),
-    "adapters.files": ("read_probes", "read_transitions"),
+    "adapters.files": ("read_probes",),
     "affine": ("AffineModel",),
     "attack": ("Attack", "attack"),
     "certificate": ("Certificate", "certify"),
     "constrained": ("ConstrainedModel",),
     "data": ("Emphasis", "Jitter", "Probes", "Schema", "Transitions", "make_schema"),
     "errors": ("CertificateError", "StorageError", "TrustedModelError"),
+    "findings": ("LogReport",),
+    "logs": ("LogConfig", "read_log", "read_transitions"),
     "memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
     "model": ("Model", "Prediction", "mlp"),
     "monotone": ("MonotoneCertificate", "MonotoneModel"),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether.documents import shorten
+from tether.findings import LogReport
 from tether.limits import LARGEST_TABLE, MOST_COLUMNS, MOST_ROWS, check_seed, check_whole
 
 Array = NDArray[np.float64]
@@ -255,7 +256,7 @@ def make_schema(
 class Transitions:
     """Observed transitions (the paper's D).
 
-    Build with :meth:`from_arrays` or :func:`tether.read_transitions`; both check and wrap.
+    Build with :meth:`from_arrays` or :func:`tether.read_log`; both check and wrap.
 
     Attributes:
         states: (N, dx).
@@ -263,6 +264,7 @@ class Transitions:
         next_states: (N, P), angles continuous with the state they follow.
         episodes: (N,) integer id of the episode a row came from.
         schema: what the columns mean.
+        report: what was done to the log that they were read from, if they were.
     """
 
     states: Array
@@ -270,6 +272,7 @@ class Transitions:
     next_states: Array
     episodes: NDArray[np.int64]
     schema: Schema
+    report: LogReport | None = None
 
     @classmethod
     def from_arrays(
@@ -335,8 +338,9 @@ class Transitions:
         if len(ids) < 3:
             raise ValueError(
                 f"`transitions` must hold at least 3 episodes to be split into train, validation and test; "
-                f"got {len(ids)}. Record more episodes, or pass `episodes=numpy.arange(N)` "
-                "(command line: `--independent-rows`) if the rows are independent of one another."
+                f"got {len(ids)}. Record more episodes, cut long ones with `read_log(..., block=ROWS)` "
+                "(command line: `--block ROWS`), or pass `episodes=numpy.arange(N)` (command line: "
+                "`--independent-rows`) if the rows are independent of one another."
             )
         order = np.random.default_rng(seed).permutation(ids)
         held_out = [max(1, round(share * len(ids))) for share in (validation, test)]

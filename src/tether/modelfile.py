@@ -76,6 +76,7 @@ _RECORD = documents.record(
         "config": plain,
         "steps": whole(),
         "data_sha256": maybe(text),
+        "log": items(text),
         "trusted": text,
         "trusted_source_sha256": maybe(text),
         "coverage_D": maybe(share),

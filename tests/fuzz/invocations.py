@@ -50,6 +50,11 @@ FIT_OPTIONS: dict[str, tuple[str, ...]] = {
     "--controls": ("w", "x", "u,u"),
     "--next-states": ("w", "x,x", "x,v,u"),
     "--episode": ("lap", "[/b]", "x"),
+    "--time": ("clock", "[/b]", "x"),
+    "--step": ("0.1", "0", "nan", "often"),
+    "--tolerance": ("0", "1", "-1", "nan", "x"),
+    "--block": ("0", "1", "-5", "2.5", "ten", "10s", "s", "1e400s", "9" * 30),
+    "--history": ("x", "x=", "x=0", "x=many", "w=1", "x=1001", "x=1,x=2", "x=50", "=1"),
     "--angle": ("yaw", "x,yaw", ","),
     "--unit": ("x", "x=", "=m", "w=m", "x=m,x=m"),
     "--bounds": ("loose", ""),
@@ -69,6 +74,8 @@ FIT_OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 AFFINE = ("--bounds", "affine")
 EXTRA: tuple[tuple[str, ...], ...] = (
+    ("--history", "x=1", "--history", "x=2"), ("--time", "u", "--step", "0.1"), ("--data", "{}/cart.csv"),
+    ("--data", "{}/*.nothing"), ("--data", ""), ("--time", "episode", "--next-states", "x,v"),
     ("--smooth",), ("--independent-rows",), ("--no-such-option",), ("--memories",), ("stray",), ("--resume", "--resume", "x"),
     (*AFFINE, "--delta", "-1"), (*AFFINE, "--delta", "0"), (*AFFINE, "--delta", "nan"), (*AFFINE, "--delta", "w=1"),
     (*AFFINE, "--delta", "x="), (*AFFINE, "--decreasing", "u"), (*AFFINE, "--decreasing", "x,v,u"),

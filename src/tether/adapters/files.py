@@ -1,4 +1,4 @@
-"""Transitions and probes from ``.npz``, ``.csv``, ``.parquet`` and pandas data frames."""
+"""Tables and probes from ``.npz``, ``.csv``, ``.parquet``, pandas and polars data frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.arrays import read_arrays
-from tether.data import Array, Probes, Schema, Transitions, check_matrix, make_schema, number_episodes
+from tether.data import Array, Probes, Schema, check_matrix
 from tether.documents import shorten, shown
 from tether.limits import LARGEST_TABLE, MOST_COLUMNS
 
@@ -21,37 +21,10 @@ Table = Mapping[str, NDArray[Any]]
 """Columns by name, all of one length."""
 
 _PARQUET_ERRORS = (OSError, MemoryError, OverflowError, KeyError, NotImplementedError, UnicodeDecodeError)
-_MISSING = ("", "nan", "<NA>", "NaT")
-
-
-def read_transitions(
-    source: str | Path | Any,
-    *,
-    states: Sequence[str],
-    controls: Sequence[str] = (),
-    next_states: Sequence[str] | None = None,
-    episode: str | None = None,
-    angles: Sequence[str] = (),
-    units: Mapping[str, str] | None = None,
-    independent_rows: bool = False,
-) -> Transitions:
-    """Transitions from a table.
-
-    Args:
-        source: a ``.csv``, ``.npz`` or ``.parquet`` file, or a pandas data frame.
-        states: columns of the state.
-        controls: columns of the control applied in that state.
-        next_states: columns of the outcome; by default the states of the following row of the same
-            episode (the last row of each episode then only serves as an outcome).
-        episode: column of the episode id; without it all rows are one episode.
-        angles: columns in radians that wrap.
-        units: unit of each column, by name.
-        independent_rows: every row is an episode of its own; needs `next_states`.
-    """
-    with naming(source):
-        return _transitions(
-            read_table(source), states, controls, next_states, episode, angles, units, independent_rows
-        )
+MISSING = ("", "nan", "<NA>", "NaT")
+"""How what is not there is written."""
+READABLE = (".csv", ".npz", ".parquet")
+"""How the names of files end that can be read."""
 
 
 @contextmanager
@@ -66,43 +39,6 @@ def naming(source: Any, about: str | tuple[str, ...] = "") -> Iterator[None]:
         raise ValueError(f"{source}: {error}") from None
 
 
-def _transitions(
-    table: Table,
-    states: Sequence[str],
-    controls: Sequence[str],
-    next_states: Sequence[str] | None,
-    episode: str | None,
-    angles: Sequence[str],
-    units: Mapping[str, str] | None,
-    independent_rows: bool,
-) -> Transitions:
-    for name in (*states, *controls, *(next_states or ())):
-        _column(table, name)
-    repeated = sorted(name for name, count in Counter(next_states or ()).items() if count > 1)
-    if repeated:
-        raise ValueError(f"`next_states` must name each column once; got '{shorten(repeated[0])}' twice.")
-    schema = make_schema(states, controls, next_states, units=units, angles=angles)
-    now = _matrix(table, states), _matrix(table, controls)
-    ids = None if episode is None else _episodes(_column(table, episode), episode, len(now[0]))
-    if next_states is not None:
-        ids = np.arange(len(now[0])) if independent_rows else ids
-        return Transitions.from_arrays(*now, _matrix(table, next_states), episodes=ids, schema=schema)
-    if independent_rows:
-        raise ValueError(
-            "independent rows must come with `next_states`; got none. Name the columns of the outcome."
-        )
-    here, there = _consecutive(ids, len(now[0]))
-    if len(here) == 0:
-        raise ValueError(
-            f"`data` must hold two consecutive rows of one episode; got {len(now[0])} rows. "
-            "Give `next_states`, or longer episodes."
-        )
-    episodes = None if ids is None else ids[here]
-    return Transitions.from_arrays(
-        now[0][here], now[1][here], now[0][there], episodes=episodes, schema=schema
-    )
-
-
 def read_probes(source: str | Path | Any, schema: Schema, *, name: str = "probes") -> Probes:
     """Probes from a table that has every input of `schema` as a column; `name` is what errors call it."""
     with naming(source):
@@ -114,16 +50,30 @@ def read_probes(source: str | Path | Any, schema: Schema, *, name: str = "probes
 def read_table(source: str | Path | Any) -> Table:
     """Columns by name from a file or a data frame."""
     if not isinstance(source, (str, Path)):
-        if not hasattr(source, "columns"):
-            raise TypeError(f"`source` must be a file or a data frame; got {type(source).__name__}.")
-        return {str(name): source[name].to_numpy() for name in source.columns}
+        return _read_frame(source)
     path = Path(source)
     if not path.is_file():
         raise ValueError(f"`{path}` must be a file; there is none. Check the path.")
-    readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"`{path}` must be one of {', '.join(readers)}; got '{path.suffix}'. Convert it.")
-    return readers[path.suffix.lower()](path)
+    kind = path.suffix.lower()
+    if kind not in READABLE:
+        raise ValueError(f"`{path}` must be one of {', '.join(READABLE)}; got '{path.suffix}'. Convert it.")
+    return {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}[kind](path)
+
+
+def _read_frame(frame: Any) -> Table:
+    """Columns of a pandas or polars data frame; neither is imported."""
+    if hasattr(frame, "collect"):
+        raise TypeError(
+            f"`source` must be a file or a data frame; got a lazy {type(frame).__name__}. Call `.collect()`."
+        )
+    if not hasattr(frame, "columns"):
+        raise TypeError(f"`source` must be a file or a data frame; got {type(frame).__name__}.")
+    repeated = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"`data` must name each column once; got '{shorten(repeated[0])}' twice. Rename one."
+        )
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
 def _read_csv(path: Path) -> Table:
@@ -221,7 +171,8 @@ def _first_line(error: BaseException) -> str:
     return shorten(lines[0])
 
 
-def _column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
+def find_column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
+    """A column of the table, or an error that says which there are."""
     if name not in table:
         raise ValueError(
             f"`{label}` must have a column '{shorten(name)}'; got {shorten(', '.join(table)) or 'none'}. "
@@ -230,8 +181,14 @@ def _column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
     return table[name]
 
 
-def _matrix(table: Table, names: Sequence[str], label: str = "data") -> Array:
-    columns = [_numbers(_column(table, name, label), name, label) for name in names]
+def read_matrix(
+    table: Table, names: Sequence[str], label: str = "data", *, invalid_as_nan: bool = False
+) -> Array:
+    """(N, C) the columns as numbers, missing ones NaN; `invalid_as_nan`: so is what is no number at all."""
+    columns = [
+        _numbers(find_column(table, name, label), name, label, invalid_as_nan=invalid_as_nan)
+        for name in names
+    ]
     rows = len(next(iter(table.values()), ()))
     wrong = next((k for k, column in enumerate(columns) if len(column) != rows), None)
     if wrong is not None:
@@ -239,11 +196,15 @@ def _matrix(table: Table, names: Sequence[str], label: str = "data") -> Array:
             f"`{label}` must have columns of one length; got {len(columns[wrong])} rows of '{names[wrong]}' "
             f"and {rows} of '{next(iter(table))}'."
         )
-    return check_matrix(label, np.stack(columns, axis=1) if columns else np.empty((rows, 0)), names)
+    return np.stack(columns, axis=1) if columns else np.empty((rows, 0))
 
 
-def _episodes(ids: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
-    """`ids`, one for each row and none missing."""
+def _matrix(table: Table, names: Sequence[str], label: str) -> Array:
+    return check_matrix(label, read_matrix(table, names, label), names)
+
+
+def check_episodes(ids: NDArray[Any], name: str, rows: int) -> NDArray[np.bool_]:
+    """(N,) which rows have no episode id; raises where there is not one for each row or they are no ids."""
     if len(ids) != rows:
         raise ValueError(
             f"`data` must have columns of one length; got {len(ids)} rows of '{name}', not {rows}."
@@ -252,16 +213,10 @@ def _episodes(ids: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
         raise ValueError(
             f"`data` must have plain episode ids; got {ids.dtype} in column '{name}'. Convert it."
         )
-    missing = [k for k, value in enumerate(ids.tolist()) if value is None or str(value) in _MISSING]
-    if missing:
-        raise ValueError(
-            f"`data` must have an episode id in every row; got none at row {missing[0]}, column '{name}' "
-            f"({len(missing)} such rows). Drop or repair those rows."
-        )
-    return ids
+    return np.array([value is None or str(value) in MISSING for value in ids.tolist()], dtype=bool)
 
 
-def _numbers(column: NDArray[Any], name: str, label: str) -> Array:
+def _numbers(column: NDArray[Any], name: str, label: str, *, invalid_as_nan: bool) -> Array:
     if column.dtype.kind in "biuf":
         return column.astype(np.float64)
     if column.dtype.kind not in "OU":
@@ -269,6 +224,8 @@ def _numbers(column: NDArray[Any], name: str, label: str) -> Array:
     try:
         return np.array([_number(value) for value in column], dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
+        if invalid_as_nan:
+            return np.array([_number(v) if _is_number(v) else np.nan for v in column], dtype=np.float64)
         row = next(k for k, value in enumerate(column) if not _is_number(value))
         raise ValueError(
             f"`{label}` must hold numbers; got {shown(column[row])} at row {row}, column '{shorten(name)}'. "
@@ -289,11 +246,3 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def _consecutive(ids: NDArray[Any] | None, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row numbers of (now, next) pairs within episodes, whether or not episodes are contiguous."""
-    numbers = np.zeros(rows, dtype=np.int64) if ids is None else number_episodes(ids)
-    order = np.argsort(numbers, kind="stable")
-    same = numbers[order][1:] == numbers[order][:-1]
-    return order[:-1][same], order[1:][same]

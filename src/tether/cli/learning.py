@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tether.cli.parsing import box, budget, device_named, integers, names, pairs, probes_asked
+from tether.cli.parsing import (
+    box,
+    budget,
+    counts,
+    device_named,
+    integers,
+    names,
+    pairs,
+    probes_asked,
+    rows_or_time,
+)
 from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
@@ -27,14 +37,39 @@ from tether.progress import console_reporter
 
 if TYPE_CHECKING:
     from tether.data import Jitter, Probes, Transitions
+    from tether.logs.inputs import Inputs
     from tether.model import Model, Prediction
     from tether.pipeline import FitConfig
     from tether.runs import RunFolder
     from tether.trusted import TrustedModel
 
 
+DataPaths = Annotated[
+    list[str],
+    typer.Option(help="A .csv, .npz or .parquet file, a folder, or a pattern 'logs/*.csv'; may be repeated."),
+]
+EpisodeColumn = Annotated[
+    str | None, typer.Option(help="Column of the episode id; without it each file is one episode.")
+]
+TimeColumn = Annotated[
+    str | None, typer.Option(help="Column of the time: the log is split where it does not advance evenly.")
+]
+Tolerance = Annotated[
+    float, typer.Option(help="Share by which a step of --time may deviate from the median.")
+]
+DropInvalid = Annotated[
+    bool, typer.Option("--drop-invalid", help="Drop rows with a missing or invalid value, and count them.")
+]
+History = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Older values as inputs, as column=count: M receives column_1 (one row ago) and so on."
+    ),
+]
+
+
 def fit(
-    data: Annotated[Path, typer.Option(help="Transitions: .csv, .npz or .parquet.")],
+    data: DataPaths,
     states: Annotated[
         str,
         typer.Option(
@@ -47,7 +82,20 @@ def fit(
     next_states: Annotated[
         str, typer.Option(help="Outcome columns; by default the states of the next row of the episode.")
     ] = "",
-    episode: Annotated[str | None, typer.Option(help="Column of the episode id.")] = None,
+    episode: EpisodeColumn = None,
+    time: TimeColumn = None,
+    step: Annotated[
+        float | None,
+        typer.Option(
+            help="Resample to this step, in the unit of --time: states interpolated, controls held."
+        ),
+    ] = None,
+    tolerance: Tolerance = 0.2,
+    block: Annotated[
+        str, typer.Option(help="Cut episodes into blocks of so many rows, or of so much time: '500', '10s'.")
+    ] = "",
+    drop_invalid: DropInvalid = False,
+    history: History = None,
     angle: Annotated[str, typer.Option(help="Columns in radians that wrap, comma separated.")] = "",
     not_angle: Annotated[
         str, typer.Option(help="Columns that jump like an angle and are none, comma separated.")
@@ -112,21 +160,30 @@ def fit(
     """Learn a constrained model from logged transitions and a trusted model."""
     with starting():
         from tether.adapters.callables import load_trusted
-        from tether.adapters.files import naming, read_transitions
+        from tether.adapters.files import naming
+        from tether.logs import LogConfig, read_log
+        from tether.logs.sources import describe_sources
         from tether.pipeline import FitConfig, resolve_target
         from tether.ranges import SamplingConfig
         from tether.runs import RunFolder
         from tether.training import TrainingConfig
-    transitions = read_transitions(
-        data,
+    reading = LogConfig(
         states=names(states),
         controls=names(controls),
         next_states=names(next_states) or None,
         episode=episode,
+        time=time,
+        step=step,
+        tolerance=tolerance,
+        block=rows_or_time(block),
+        drop_invalid=drop_invalid,
+        history=counts("history", history or []),
         angles=names(angle),
+        not_angles=names(not_angle),
         units=pairs("unit", unit),
         independent_rows=independent_rows,
     )
+    transitions = read_log(data[0] if len(data) == 1 else data, config=reading)
     model = load_trusted(trusted)
     config = FitConfig(
         memories=memories,
@@ -155,8 +212,10 @@ def fit(
     resolve_target(config.target, transitions)
     model = model if jobs is None else replace(model, jobs=jobs)
     folder = RunFolder.create(out, command_line(), resume=resume)
-    with naming(data, _ABOUT_DATA):
-        _fit(transitions, model, omega, config, folder, data)
+    for line in transitions.report.lines if transitions.report else ():
+        say(line)
+    with naming(data[0] if len(data) == 1 else None, _ABOUT_DATA):
+        _fit(transitions, model, omega, config, folder, describe_sources(data))
 
 
 _ABOUT_DATA = ("`transitions`", "`probes`", "columns", "`radii`", "numbers")
@@ -169,13 +228,13 @@ def _fit(
     probes: Probes | Jitter,
     config: FitConfig,
     folder: RunFolder,
-    data: Path,
+    data: str,
 ) -> None:
     from tether.cli.results import show_comparison, show_monotone
     from tether.pipeline import resolve_target
     from tether.runs import compare, fit_methods, fit_monotone
 
-    name, reporter = f"fit of {data.name}", console_reporter(console)
+    name, reporter = f"fit of {data}", console_reporter(console)
     if config.decreasing:
         monotone = fit_monotone(
             transitions,
@@ -204,10 +263,13 @@ def _fit(
 
 def predict(
     model: ModelPath,
-    data: Annotated[
-        Path, typer.Option(help="Inputs: .csv, .npz or .parquet with state and control columns.")
-    ],
+    data: DataPaths,
     out: Annotated[Path, typer.Option(help="New .csv file for the predictions.")],
+    episode: EpisodeColumn = None,
+    time: TimeColumn = None,
+    tolerance: Tolerance = 0.2,
+    drop_invalid: DropInvalid = False,
+    history: History = None,
     outside: Annotated[
         Literal["flag", "fallback", "raise"], typer.Option(help="What to do outside the domain.")
     ] = "flag",
@@ -222,17 +284,29 @@ def predict(
         raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
     with starting():
         from tether.adapters.callables import load_trusted
-        from tether.adapters.files import naming, read_probes
+        from tether.adapters.files import naming
         from tether.atomic import write_text
+        from tether.logs.inputs import read_inputs
         from tether.storage import load
     known = load_trusted(trusted) if trusted else None
     learned = load(model_file(model), trusted=known)
-    rows = read_probes(data, learned.schema, name="data")
+    inputs = read_inputs(
+        data,
+        learned.schema,
+        episode=episode,
+        time=time,
+        tolerance=tolerance,
+        drop_invalid=drop_invalid,
+        history=counts("history", history or []),
+    )
+    rows = inputs.probes
     with naming(model, "the network"):
         prediction = learned.predict(rows.states, rows.controls, details=True, outside=outside, trusted=known)
     with writing(out):
-        write_text(out, _prediction_csv(prediction, learned))
+        write_text(out, _prediction_csv(prediction, learned, inputs))
     outside_rows = int((~prediction.in_domain).sum())
+    if inputs.left_out:
+        say(f"{inputs.left_out} rows left out: invalid, repeated, or with too few older ones")
     say(f"{len(rows)} predictions, {outside_rows} outside the domain: {out}")
 
 
@@ -289,6 +363,7 @@ def info(model: ModelPath) -> None:
     }
     rows |= {label: record[key] for key, label in named.items() if key in record}
     rows |= {key: record[key][:16] for key in ("data_sha256", "trusted_source_sha256") if record.get(key)}
+    rows |= dict(line.split(": ", 1) for line in record.get("log", ()) if line.startswith("step: "))
     for label, value in rows.items():
         table.add_row(label, plain(str(value)))
     console.print(table)
@@ -296,9 +371,12 @@ def info(model: ModelPath) -> None:
         console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))
 
 
-def _prediction_csv(prediction: Prediction, model: Model) -> str:
+def _prediction_csv(prediction: Prediction, model: Model, inputs: Inputs) -> str:
+    """One line per row; where it is from, unless that is the whole of one table."""
     outputs = model.schema.outputs
-    columns: dict[str, Any] = {f"next_{name}": prediction.next_states[:, k] for k, name in enumerate(outputs)}
+    several = inputs.left_out or len(set(inputs.tables.tolist())) > 1
+    columns: dict[str, Any] = {"file": inputs.tables, "row": inputs.rows} if several else {}
+    columns |= {f"next_{name}": prediction.next_states[:, k] for k, name in enumerate(outputs)}
     for label in ("lower", "upper", "delta"):
         columns |= {f"{label}_{name}": getattr(prediction, label)[:, k] for k, name in enumerate(outputs)}
     columns |= {"cell": prediction.cell, "in_domain": prediction.in_domain.astype(int)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +51,25 @@ def pairs(option: str, text: str) -> dict[str, str]:
     if len(found) < len(parts):
         raise ValueError(f"`--{option}` must give each name once; got '{shorten(text)}'.")
     return found
+
+
+def counts(option: str, texts: Sequence[str]) -> dict[str, int]:
+    """Whole numbers by name: name=count between commas, or one after another."""
+    found: dict[str, int] = {}
+    for text in texts:
+        for name, count in pairs(option, text).items():
+            if name in found:
+                raise ValueError(f"`--{option}` must give each name once; got '{shorten(name)}' twice.")
+            found |= {name: integers(option, count)[0]}
+    return found
+
+
+def rows_or_time(text: str) -> int | str | None:
+    """A number of rows, or a time like 10s, which is understood later; None where nothing was typed."""
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return text
 
 
 def box(option: str, text: str) -> Box:

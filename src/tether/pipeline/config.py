@@ -16,6 +16,7 @@ from tether.constrained import (
 from tether.data import Array, Box, Schema, Target, Transitions, check_known
 from tether.documents import shorten
 from tether.limits import MOST_LEAVES, MOST_MEMORIES, check_seed, check_whole, check_widths
+from tether.logs.wrapping import check_wrapped
 from tether.ranges import Evidence, SamplingConfig
 from tether.training import TrainingConfig
 from tether.trusted import TrustedModel
@@ -226,21 +227,8 @@ def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: Tru
     return model
 
 
-_TURNS = (
-    (2 * math.pi, "Declare it with `angles=['{0}']` (command line: `--angle {0}`)"),
-    (
-        360.0,
-        "Convert it, and M, to radians and declare it with `angles=['{0}']` (command line: `--angle {0}`)",
-    ),
-)
-
-
 def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
-    """Raises where an output looks like an angle that wraps and was not declared as one.
-
-    It stays within one turn, and from some state to the next it jumps by nearly all of it, more often than by
-    about half of it, as what is merely irregular would.
-    """
+    """Raises where an output looks like an angle that wraps and was not declared as one."""
     schema = transitions.schema
     check_known("not_angles", not_angles, "columns of the data", schema.columns)
     both = sorted(set(not_angles) & set(schema.angles))
@@ -251,20 +239,7 @@ def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
         if state < 0 or name in schema.angles or name in not_angles:
             continue
         now, after = transitions.states[:, state], transitions.next_states[:, output]
-        low, high = min(now.min(), after.min()), max(now.max(), after.max())
-        step = np.abs(after - now)
-        for turn, remedy in _TURNS:
-            slack = 1e-3 * turn
-            within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
-            jumps = int((step > 0.9 * turn).sum())
-            halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
-            if within and jumps > halves:
-                called = shorten(name)
-                raise ValueError(
-                    f"`angles` must name columns that wrap; got '{called}' undeclared, which jumps by about "
-                    f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(called)}; if it is "
-                    f"no angle, say `not_angles=('{called}',)` (`--not-angle {called}`)."
-                )
+        check_wrapped(name, now, after)
 
 
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:
