@@ -17,6 +17,7 @@ from tether.programs.arrays import (
     is_float64,
     numbers_of,
     plain_objects,
+    refuse_others,
     result_of,
     where,
     wrap,
@@ -29,6 +30,7 @@ from tether.programs.ufuncs import call_ufunc
 
 def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """What NumPy calls for a function of which an argument is traced."""
+    refuse_others(function.__name__, *arguments, *options.values())
     if function in FUNCTIONS:
         try:
             result = FUNCTIONS[function](*arguments, **options)
