@@ -55,6 +55,8 @@ _OTHERS = frozenset(
      "__future__"}
 )  # fmt: skip
 """Modules of the standard library whose code may run."""
+_DERIVED = ("numpy.ma", "numpy.matrixlib", "numpy.char", "numpy.rec", "numpy.lib._user_array")
+"""Modules of NumPy whose arrays do otherwise than NumPy's own."""
 
 
 @contextmanager
@@ -114,9 +116,16 @@ def _among(frame: FrameType, deep: bool) -> str | None:
         values = _held([*values, *(names[name] for name in frame.f_code.co_names if name in names)])
     for value in values:
         name = _ASKED.get(id(value)) or (type(value).__name__ if type(value) in _ASKING_KINDS else None)
+        if name is None and _hides_errors(type(value)):
+            name = "__getattr__"
         if name is not None:
             return f"it uses `{name}` ({_line(frame.f_code, frame.f_lineno)})"
     return None
+
+
+def _hides_errors(kind: type) -> bool:
+    """Whether what a property of it raises may be taken for a name that is missing."""
+    return any("__getattr__" in vars(part) for part in kind.__mro__[:-1]) and _is_users(str(kind.__module__))
 
 
 def _held(values: list[Any]) -> list[Any]:
@@ -161,6 +170,8 @@ def _is_users(module: str) -> bool:
 def _is_foreign(module: str, code: CodeType) -> bool:
     root = module.partition(".")[0]
     if root == "functools" and code.co_qualname.startswith("singledispatch"):
+        return True
+    if module.startswith(_DERIVED):
         return True
     return root in sys.stdlib_module_names and root not in _OTHERS and root != "__main__"
 

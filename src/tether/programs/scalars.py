@@ -299,10 +299,13 @@ _TOO_LONG: Any = np.longdouble
 _REAL: tuple[Any, ...] = (int, float, np.floating, np.integer)
 
 
+_NUMPYS = frozenset(np.sctypeDict.values())
+
+
 def refuse_kin(value: Any, operation: str) -> None:
     """Refuses a number of a kind that was derived from Python's or NumPy's: it may have operators of its own."""
     kind = type(value)
-    known = kind in (float, int, bool, complex) or kind.__module__ == "numpy" or issubclass(kind, Node)
+    known = kind in (float, int, bool, complex) or kind in _NUMPYS or issubclass(kind, Node)
     if not known and issubclass(kind, int | float | complex | np.generic):
         refuse(operation, f"must be given Python's or NumPy's own numbers; got {kind.__name__}", "Use float()")
 

@@ -18,11 +18,12 @@ from tether.programs.arrays import (
     result_of,
     wrap,
 )
-from tether.programs.refusal import refuse, refuse_unsupported
+from tether.programs.refusal import refuse, refuse_unsupported, remembered
 from tether.programs.scalars import EXACT, RULES, Node, apply, apply_in
 from tether.programs.sums import add_up, multiply_matrices, multiply_up
 
 
+@remembered
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What NumPy calls for a ufunc of which an operand, or the output, is traced."""
     name, out = ufunc.__name__, options.pop("out", None)
