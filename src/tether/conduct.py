@@ -113,7 +113,10 @@ def _among(frame: FrameType, deep: bool) -> str | None:
     values = [*frame.f_locals.values()] if frame.f_code.co_varnames or frame.f_code.co_freevars else []
     if deep:
         names = frame.f_globals
-        values = _held([*values, *(names[name] for name in frame.f_code.co_names if name in names)])
+        named = [names[name] for name in frame.f_code.co_names if name in names]
+        modules = [vars(value) for value in named if type(value) is ModuleType and _is_users(value.__name__)]
+        named += [space[name] for space in modules for name in frame.f_code.co_names if name in space]
+        values = _held([*values, *named])
     for value in values:
         name = _ASKED.get(id(value)) or (type(value).__name__ if type(value) in _ASKING_KINDS else None)
         if name is None and _hides_errors(type(value)):
@@ -143,11 +146,19 @@ def _held(values: list[Any]) -> list[Any]:
             waiting += value.values()
         elif type(value) is functools.partial:
             waiting += [value.func, *value.args, *value.keywords.values()]
-        elif type(type(value)) is type and _is_users(str(type(value).__module__)):
-            spaces: list[Any] = [vars(part) for part in type(value).__mro__[:-1]]
-            spaces += [value.__dict__] if type(value).__dictoffset__ else []
+        else:
+            spaces = _attributes(value)
             waiting += [v for space in spaces for name, v in space.items() if not name.startswith("__")]
     return list(found.values())
+
+
+def _attributes(value: Any) -> list[Any]:
+    """Those of a class of the user's, or of an object of one."""
+    kind = value if isinstance(value, type) else type(value)
+    if not _is_users(str(kind.__module__)):
+        return []
+    held = [value.__dict__] if kind is not value and kind.__dictoffset__ else []
+    return [*held, *(vars(part) for part in kind.__mro__[:-1])]
 
 
 def _of_objects(function: Any) -> bool:
