@@ -15,11 +15,25 @@ from typing import Any
 import numpy as np
 
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Boxed, Node, Whole, as_constant, as_number, choose, is_condition
+from tether.programs.scalars import (
+    Boxed,
+    Node,
+    Plain,
+    Whole,
+    as_constant,
+    as_number,
+    choose,
+    is_condition,
+    refuse_kin,
+)
 
 
 class Traced(np.ndarray):
     """An array of objects: nodes, and plain numbers where entries are constant."""
+
+    def __array_finalize__(self, array: Any) -> None:
+        if isinstance(array, Traced) and not self.size:
+            self._of_truths = array.dtype == np.bool_  # which no entry is left to tell
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         from tether.programs.ufuncs import call_ufunc
@@ -62,11 +76,25 @@ class Traced(np.ndarray):
 
     def tolist(self) -> Any:
         """As ``ndarray.tolist``: nodes, and Python's numbers."""
-        return plain_objects(self).tolist()
+        return _pythons(plain_objects(self).tolist())
+
+    def item(self, *arguments: Any) -> Any:
+        """As ``ndarray.item``."""
+        return _pythons(np.ndarray.item(self, *arguments))
+
+    def conjugate(self, *arguments: Any, **options: Any) -> Any:
+        """Itself, as of floats; NumPy copies objects."""
+        if arguments or options:
+            refuse("conjugate", "does not take `out`", "Leave it out")
+        return self
+
+    conj = conjugate
 
     def view(self, *arguments: Any, **options: Any) -> Any:
         """For NumPy and this package only."""
-        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
+        asked = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        kinds = [value for value in (*arguments, *options.values()) if isinstance(value, type)]
+        if asked not in ("numpy", "tether") or not all(kind in (np.ndarray, Traced) for kind in kinds):
             refuse_unsupported("view")
         return np.ndarray.view(self, *arguments, **options)
 
@@ -98,6 +126,8 @@ class Traced(np.ndarray):
     @property
     def dtype(self) -> Any:
         """What M would see: float64, or bool."""
+        if not self.size:
+            return np.dtype(bool if getattr(self, "_of_truths", False) else np.float64)
         return np.dtype(bool if self.size and all(map(is_condition, self.flat)) else np.float64)
 
     def mean(self, *arguments: Any, **options: Any) -> Any:
@@ -158,42 +188,43 @@ def _of_objects(array: np.ndarray) -> bool:
 def _scalar(value: Any) -> Any:
     """An entry as NumPy would give it: its own float64 or bool where that is known."""
     if isinstance(value, Node | _Unassigned):
-        return value
+        return value.as_numpys() if type(value) is Plain else value
     return np.bool_(value) if isinstance(value, bool | np.bool_) else np.float64(value)
 
 
-def _refused(name: str) -> Callable[..., Any]:
-    return lambda *_, **__: refuse_unsupported(name)
+def _pythons(values: Any) -> Any:
+    """Nodes as Python's own numbers, in lists or alone."""
+    if type(values) is list:
+        return [_pythons(value) for value in values]
+    return values.item() if isinstance(values, Node) else values
 
 
-for _name in (
-    "argsort",
-    "argpartition",
-    "searchsorted",
-    "trace",
-    "var",
-    "std",
-    "partition",
-    "tobytes",
-    "byteswap",
-):
-    setattr(Traced, _name, _refused(_name))
+def _refused(name: str) -> Any:
+    """An attribute that M must not ask for; NumPy and this package may."""
+
+    def asked(array: Traced) -> Any:
+        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
+            refuse_unsupported(name)
+        return getattr(np.ndarray, name).__get__(array)
+
+    return property(asked)
 
 
-def _flags(array: Traced) -> Any:
-    if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
-        refuse_unsupported("flags")
-    return np.ndarray.flags.__get__(array)
-
-
-setattr(Traced, "flags", property(_flags))  # noqa: B010
-for _name in ("imag", "base", "ctypes", "data"):
-    setattr(Traced, _name, property(_refused(_name)))
+# Nodes in an array of objects answer these as floats would; no other attribute is answered.
+_ANSWERED = frozenset(
+    {"T", "all", "any", "argmax", "argmin", "choose", "clip", "compress", "copy", "cumprod", "cumsum",
+     "diagonal", "flatten", "mT", "max", "min", "ndim", "nonzero", "prod", "ravel", "real", "repeat",
+     "reshape", "shape", "size", "sort", "squeeze", "sum", "swapaxes", "transpose"}
+)  # fmt: skip
+for _name in dir(np.ndarray):
+    if not _name.startswith("__") and _name not in _ANSWERED and _name not in vars(Traced):
+        setattr(Traced, _name, _refused(_name))
 
 
 def wrap(value: Any) -> Any:
     """Anything as an array of a trace; shares memory with an array of objects."""
     if isinstance(value, Node):
+        value = value.as_numpys() if type(value) is Plain else value
         array = np.empty((), dtype=object)
         array[()] = value
         return array.view(Traced)
@@ -221,6 +252,7 @@ def plain_objects(value: Any, name: str = "array") -> Any:
         return wrap(value).view(np.ndarray)
     if isinstance(value, Traced):
         return value.view(np.ndarray)
+    refuse_others(name, value)
     array = np.asarray(value)
     if array.dtype == object:
         return _over(_entry, array)
@@ -229,6 +261,18 @@ def plain_objects(value: Any, name: str = "array") -> Any:
     if array.dtype.kind in "iu" and array.size and (array.astype(np.float64).astype(object) != array).any():
         refuse(name, "must be given integers that float64 holds exactly", "Use a float")
     return array.astype(bool if array.dtype.kind == "b" else np.float64).astype(object)
+
+
+def refuse_others(name: str, *values: Any) -> None:
+    """Refuses arrays and numbers of derived kinds: `*` of a matrix is not that of its entries."""
+    for value in values:
+        if type(value) in (list, tuple):
+            refuse_others(name, *value)
+        elif isinstance(value, np.ndarray) and type(value) not in (np.ndarray, Traced):
+            kind = type(value).__name__
+            refuse(name, f"must be given arrays of NumPy's own kind; got {kind}", "Use np.asarray outside")
+        elif value is not UNASSIGNED:
+            refuse_kin(value, name)
 
 
 def _over(function: Callable[[Any], Any], entries: Any) -> Any:
@@ -242,6 +286,8 @@ def _over(function: Callable[[Any], Any], entries: Any) -> Any:
 def _entry(value: Any) -> Any:
     """What an array holds: nodes, and of constants Python's float or bool, whatever they were."""
     if isinstance(value, Node):
+        if type(value) is Plain:
+            return value.as_numpys()
         return value.as_float() if type(value) is Whole else value
     if isinstance(value, bool | np.bool_):
         return bool(value)
@@ -355,6 +401,8 @@ def conform(
             f"must give float64 numbers; NumPy makes {dtype} of these",
             "Multiply by 1.0, or write 1.0 for 1",
         )
+    if isinstance(like, np.ndarray) and not like.size and dtype == np.bool_:
+        return like
     if isinstance(like, np.ndarray) and not like.ndim:
         return _without_axes(entries[()])
     if not isinstance(like, np.ndarray) or not isinstance(result, np.ndarray):

@@ -26,7 +26,7 @@ from tether.programs import functions as _functions  # noqa: F401 (names what is
 from tether.programs import graph as codes
 from tether.programs.arrays import UNASSIGNED, Traced, conform, graph_of, is_float64, plain_objects
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Node, Whole, apply, as_number, make
+from tether.programs.scalars import Node, Plain, Whole, apply, as_number, make, refuse_kin
 
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "numba", "joblib", "matplotlib"})
 _LOCK = threading.RLock()
@@ -401,9 +401,12 @@ def _mathematical(original: Callable[..., Any], ufunc: np.ufunc) -> Callable[...
         if not any(isinstance(argument, Node | Traced) for argument in arguments):
             return original(*arguments)
         given = [as_number(value) if type(value) is Whole else _scalar(value) for value in arguments]
+        for value in given:
+            refuse_kin(value, original.__name__)
         if original in _TO_WHOLE or not any(isinstance(value, Node) for value in given):
             return original(*given)
-        return apply(ufunc, *given)
+        with graph_of(*given).called(("math", ufunc)):
+            return _pythons(apply(ufunc, *given))
 
     return call
 
@@ -427,19 +430,27 @@ def _hypot(*parts: Any) -> Any:
     if graph is None:
         return _hypot.__wrapped__(*parts)  # type: ignore[attr-defined]
     scalars = [as_number(_scalar(part)) for part in parts]
-    return (
-        apply(np.hypot, *scalars)
-        if len(parts) == 2
-        else make(graph, codes.NORM, *scalars, value=len(parts) + 8.0)
-    )
+    with graph.called("math.hypot"):
+        return _pythons(
+            apply(np.hypot, *scalars)
+            if len(parts) == 2
+            else make(graph, codes.NORM, *scalars, value=len(parts) + 8.0)
+        )
 
 
 @wraps(math.log)
 def _log(value: Any, *base: Any) -> Any:
-    if graph_of(value, *base) is None:
+    graph = graph_of(value, *base)
+    if graph is None:
         return _log.__wrapped__(value, *base)  # type: ignore[attr-defined]
-    result = apply(np.log, _scalar(value))
-    return apply(np.divide, result, apply(np.log, _scalar(base[0]))) if base else result
+    with graph.called("math.log"):
+        result = apply(np.log, _scalar(value))
+        return _pythons(apply(np.divide, result, apply(np.log, _scalar(base[0]))) if base else result)
+
+
+def _pythons(value: Any) -> Any:
+    """What math gives is Python's own number."""
+    return Plain(value.graph, value.number) if isinstance(value, Node) else value
 
 
 _MATH = {

@@ -17,18 +17,21 @@ from tether.programs.arrays import (
     is_float64,
     numbers_of,
     plain_objects,
+    refuse_others,
     result_of,
     where,
     wrap,
 )
-from tether.programs.refusal import refuse, refuse_unsupported
+from tether.programs.refusal import refuse, refuse_unsupported, remembered
 from tether.programs.scalars import Node, Whole, is_condition
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
 
 
+@remembered
 def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """What NumPy calls for a function of which an argument is traced."""
+    refuse_others(function.__name__, *arguments, *options.values())
     if function in FUNCTIONS:
         try:
             result = FUNCTIONS[function](*arguments, **options)

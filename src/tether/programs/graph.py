@@ -1,11 +1,15 @@
 """The straight-line program that M is traced into, while it grows: numbered nodes, each written once.
 
 A node is an operation on earlier nodes. Equal nodes are one node, so that ``x * x`` is known for a square.
+What NumPy may round differently each time it is asked, a sine or a sum, is one node only where it was asked in
+the same way: the same function, of an array with the same entries and layout.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +38,12 @@ NAMES = {
 # Constant wherever they are defined: their derivatives are zero.
 FLAT = frozenset({SIGN, FLOOR, CEIL, TRUNC, RINT, FLOOR_DIVIDE, NUMBER})
 CONDITIONS = frozenset({LESS, LESS_EQUAL, EQUAL, AND, OR, NOT})
+# Rounded as IEEE says, or not at all: the same number whoever computes it.
+EXACT = frozenset(
+    {INPUT, CONSTANT, UNDEFINED, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, ABSOLUTE, SQUARE, RECIPROCAL, SQRT,
+     SIGN, FLOOR, CEIL, TRUNC, RINT, DEG2RAD, RAD2DEG, MINIMUM, MAXIMUM, REMAINDER, FLOOR_DIVIDE, WHERE, NUMBER,
+     *CONDITIONS}
+)  # fmt: skip
 # Finite wherever their operands are, which sums and products are not: 0 times them is 0, and never NaN.
 _TOTAL = frozenset(
     {INPUT, CONSTANT, NEGATIVE, ABSOLUTE, SIN, COS, ARCTAN, TANH, MINIMUM, MAXIMUM, ARCSINH, DEG2RAD}
@@ -51,6 +61,9 @@ class Graph:
         conditions: whether each is a condition rather than a number.
         totals: whether each is a finite number for all finite inputs.
         lines: where in the user's source each was first written.
+        turns: which of the ways in which it was asked for each is of, where these may round differently.
+        sharing: whether what is asked for twice in the same way is one node.
+        call: how NumPy or Python is being asked; None: in a way of its own.
     """
 
     operations: list[int] = field(default_factory=list)
@@ -59,9 +72,37 @@ class Graph:
     conditions: list[bool] = field(default_factory=list)
     totals: list[bool] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    sharing: bool = True
+    call: Any = None
     _known: dict[Any, int] = field(default_factory=dict)
+    _calls: dict[Any, dict[Any, int]] = field(default_factory=dict)
 
-    def add(self, operation: int, operands: tuple[int, ...] = (), value: float = 0.0, line: str = "") -> int:
+    def start(self) -> None:
+        """M is called: turns are counted from the first."""
+        self._calls = {}
+
+    @contextmanager
+    def called(self, call: Any) -> Iterator[None]:
+        """While NumPy or Python is asked in a way that is told by `call`."""
+        before, self.call = self.call, call if self.sharing else None
+        try:
+            yield
+        finally:
+            self.call = before
+
+    def _turn(self, key: Any) -> int:
+        ways = self._calls.setdefault(key, {})
+        return ways.setdefault(object() if self.call is None else self.call, len(ways))
+
+    def add(
+        self,
+        operation: int,
+        operands: tuple[int, ...] = (),
+        value: float = 0.0,
+        line: str = "",
+        turn: int | None = None,
+    ) -> int:
         """The number of the node with this operation, which may have been there before."""
         if operation == NOT and self.operations[operands[0]] == NOT:
             return self.operands[operands[0]][0]
@@ -69,6 +110,9 @@ class Graph:
             return operands[0]
         # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0.
         key = (operation, operands, value, str(value))
+        if operation not in EXACT:
+            turn = self._turn(key) if turn is None else turn
+            key = (*key, turn)
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.operations)
@@ -81,6 +125,7 @@ class Graph:
             finite = operation in _TOTAL and math.isfinite(value)
             self.totals.append(finite and all(self.totals[k] for k in operands))
             self.lines.append(line or self._line(operands))
+            self.turns.append(turn or 0)
         return number
 
     def _line(self, operands: tuple[int, ...]) -> str:

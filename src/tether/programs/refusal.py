@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -47,6 +49,21 @@ def refuse(operation: str, rule: str, instead: str = "", line: str | None = None
 def refuse_unsupported(operation: str) -> NoReturn:
     """Raise for an operation that this package does not bound at all."""
     refuse(operation, "cannot be bounded over a box", INSTEAD.get(operation, _OTHERWISE))
+
+
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Where it raises as NumPy might not of floats, that is not lost, whoever takes the error for an answer."""
+
+    @wraps(function)
+    def call(asked: Any, *arguments: Any) -> Any:
+        try:
+            return function(asked, *arguments)
+        except (TypeError, AttributeError) as error:
+            if isinstance(error, EnclosureError):
+                raise
+            refuse(asked.__name__, f"cannot be followed here ({error})", _OTHERWISE)
+
+    return call
 
 
 def is_users(filename: str) -> bool:

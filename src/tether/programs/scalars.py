@@ -26,7 +26,6 @@ class Node:
     Immutable, so that whoever holds it holds a value and never a view.
     """
 
-    __hash__ = None  # type: ignore[assignment]
     __slots__ = ("graph", "number")
 
     def __init__(self, graph: Graph, number: int) -> None:
@@ -50,6 +49,9 @@ class Node:
         )
 
     __int__ = __index__ = __complex__ = __float__
+
+    def __hash__(self) -> NoReturn:
+        refuse("hash", "of a number that is not known cannot be taken", "Leave dictionaries and sets out")
 
     def __copy__(self) -> Node:
         return self
@@ -78,9 +80,11 @@ class Node:
 
     def tolist(self) -> Node:
         """Itself, as Python's number."""
-        return self
+        return Plain(self.graph, self.number)
 
-    item = tolist
+    def item(self) -> Node:
+        """Itself, as Python's number."""
+        return Plain(self.graph, self.number)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         from tether.programs.ufuncs import call_ufunc
@@ -102,9 +106,17 @@ class Node:
     def __getitem__(self, index: Any) -> Any:
         return self._as_array()[index]
 
+    _answers = frozenset(
+        {"T", "all", "any", "astype", "clip", "conj", "conjugate", "copy", "cumprod", "cumsum", "dtype",
+         "flatten", "max", "mean", "min", "ndim", "prod", "ravel", "real", "repeat", "reshape", "round",
+         "shape", "size", "squeeze", "sum", "swapaxes", "take", "transpose"}
+    )  # fmt: skip
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(np.ndarray, name):
-            raise AttributeError(name)
+        if name.startswith("__") or decide is None:
+            raise AttributeError(name)  # asked by NumPy: M's code may not name these
+        if name not in self._answers:
+            refuse(name, "of a number that is not known is not answered", "Leave it out")
         found = getattr(self._as_array(), name)
         if not callable(found):
             return _without_axes(found)
@@ -138,10 +150,43 @@ class Node:
         return other // self, other % self
 
 
+class Plain(Node):
+    """A number that is Python's float in M, or a truth value of its own: neither has what NumPy's have."""
+
+    __slots__ = ()
+    _answers = frozenset({"real", "conjugate"})
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return bool if self.is_condition else float
+
+    def tolist(self) -> NoReturn:
+        """Refused: Python's numbers have no such thing."""
+        refuse("tolist", "is not known to Python's own numbers", "Leave it out")
+
+    def item(self) -> NoReturn:
+        """Refused: Python's numbers have no such thing."""
+        refuse("item", "is not known to Python's own numbers", "Leave it out")
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        del index
+        refuse("indexing", "is not known to Python's own numbers", "Leave it out")
+
+    def __getattr__(self, name: str) -> Any:
+        found = Node.__getattr__(self, name)
+        return self if name == "real" else found if name.startswith("__") else lambda: self
+
+    def as_numpys(self) -> Node:
+        """The same number as NumPy's."""
+        return Node(self.graph, self.number)
+
+
 class Whole(Node):
     """A number that is Python's int in M: no float64 until a float has to do with it."""
 
     __slots__ = ()
+    _answers = frozenset()
+    tolist, item, __getitem__ = Plain.tolist, Plain.item, Plain.__getitem__
 
     @property
     def __class__(self) -> type:  # type: ignore[override]
@@ -156,6 +201,7 @@ class Boxed(Node):
     """A number that is an array without axes in M: it could be changed in place, and others would see it."""
 
     __slots__ = ()
+    _answers = frozenset({"dtype", "max", "mean", "min", "ndim", "prod", "shape", "size", "sum"})
 
     def _refuse(self, *others: Any) -> Any:
         del others
@@ -205,13 +251,23 @@ def _without_axes(value: Any) -> Any:
 def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
     def method(self: Node, *other: Any) -> Any:
         if other and (isinstance(other[0], np.ndarray) or not isinstance(other[0], Node | Number)):
+            if isinstance(other[0], list | tuple):
+                refuse(ufunc.__name__, "of a number and a list is not followed", "Make it with np.array")
             return NotImplemented  # an array answers for itself
+        for value in other:
+            refuse_kin(value, ufunc.__name__)
         operands = (*other, self) if reflected else (self, *other)
         if _in_product(sys._getframe(1)):
             refuse("@", "must be of arrays of floats; got an array of objects", "Make it with np.array")
         if ufunc in _OF_WHOLE and all(type(value) in (Whole, int) for value in operands):
             return _whole(ufunc, *operands)
-        result = apply(ufunc, *operands)
+        kinds = tuple(map(type, operands))
+        with self.graph.called(("operator", ufunc, kinds)):
+            result = apply(ufunc, *operands)
+        if isinstance(result, Node) and all(kind in _PYTHONS for kind in kinds):
+            return Plain(result.graph, result.number)
+        if type(result) is Plain:
+            return result.as_numpys()
         if isinstance(result, bool) and ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
             refuse(
                 ufunc.__name__, "with what decides it leaves a truth value of unknown kind", "Leave it out"
@@ -221,6 +277,7 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
     return method
 
 
+_PYTHONS = (Plain, Whole, float, int, bool)
 _OPERATORS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power,
     "mod": np.remainder, "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -242,6 +299,17 @@ _TOO_LONG: Any = np.longdouble
 _REAL: tuple[Any, ...] = (int, float, np.floating, np.integer)
 
 
+_NUMPYS = frozenset(np.sctypeDict.values())
+
+
+def refuse_kin(value: Any, operation: str) -> None:
+    """Refuses a number of a kind that was derived from Python's or NumPy's: it may have operators of its own."""
+    kind = type(value)
+    known = kind in (float, int, bool, complex) or kind in _NUMPYS or issubclass(kind, Node)
+    if not known and issubclass(kind, int | float | complex | np.generic):
+        refuse(operation, f"must be given Python's or NumPy's own numbers; got {kind.__name__}", "Use float()")
+
+
 def as_constant(value: Any, operation: str, *, infinite: bool = False) -> float | bool:
     """A plain number as float64 has it; refuses what float64 cannot hold exactly, and NaN.
 
@@ -252,6 +320,7 @@ def as_constant(value: Any, operation: str, *, infinite: bool = False) -> float 
     """
     if isinstance(value, bool | np.bool_):
         return bool(value)
+    refuse_kin(value, operation)
     if isinstance(value, _TOO_LONG) or not isinstance(value, _REAL):
         kind = type(value).__name__
         refuse(operation, f"must be given real numbers of at most float64's precision; got {kind}")
@@ -280,6 +349,8 @@ def as_number(value: Any) -> Any:
     """A condition as 0 or 1; an integer that is not known as a float; anything else as it is."""
     if type(value) is Whole:
         return value.as_float()
+    if type(value) is Plain and not value.is_condition:
+        return value.as_numpys()
     if isinstance(value, Node) and value.is_condition:
         return Node(value.graph, value.graph.add(codes.NUMBER, (value.number,)))
     return float(value) if isinstance(value, bool | np.bool_) else value
@@ -310,7 +381,7 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
 def apply_in(graph: Graph, ufunc: np.ufunc, *operands: Any) -> Any:
     """As `apply`, for entries of an array: how NumPy rounds there depends on how the array is laid out."""
     result = apply(ufunc, *operands)
-    if isinstance(result, Node) or ufunc in _EXACT or ufunc not in RULES or not math.isfinite(result):
+    if isinstance(result, Node) or ufunc in EXACT or ufunc not in RULES or not math.isfinite(result):
         return result
     if result in (0.0, 1.0) and all(operand in (0.0, 1.0) for operand in operands):
         return result
@@ -327,7 +398,7 @@ def _check_kinds(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
     if ufunc is np.divide and all(type(operand) in (Whole, int) for operand in operands):
         return
     if not any(
-        (type(operand) is Node and not operand.is_condition) or type(operand) in (float, np.float64)
+        (type(operand) in (Node, Plain) and not operand.is_condition) or type(operand) in (float, np.float64)
         for operand in operands
     ):
         refuse(ufunc.__name__, "of conditions and integers is not float64", "Multiply by 1.0 first")
@@ -556,7 +627,7 @@ _OF_CONDITIONS = frozenset(
      np.logical_not}
 )  # fmt: skip
 # Rounded as IEEE says, or not at all, whichever of its loops NumPy takes.
-_EXACT = frozenset(
+EXACT = frozenset(
     {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.absolute,
      np.fabs, np.square, np.reciprocal, np.sqrt, np.sign, np.floor, np.ceil, np.trunc, np.rint, np.minimum,
      np.maximum, np.remainder, np.floor_divide, np.deg2rad, np.radians, np.rad2deg, np.degrees, np.less,

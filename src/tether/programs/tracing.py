@@ -43,6 +43,10 @@ class _TooManyBranchesError(EnclosureError):
     """More branches than are followed."""
 
 
+class _OtherwiseError(EnclosureError):
+    """A row of several is computed otherwise than alone."""
+
+
 @dataclass
 class _Path:
     """One way of a row through M: how each condition that it meets is answered.
@@ -172,7 +176,14 @@ def trace(function: Function, *, states: int, controls: int) -> Program:
         EnclosureError: M uses something that has no meaning for symbols; the user's line is named.
         ValueError: M does not return a row for a row.
     """
-    graph = Graph()
+    try:
+        return _traced(function, states, controls, sharing=True)
+    except _OtherwiseError:  # two layouts may be alike for one row alone, and not for several
+        return _traced(function, states, controls, sharing=False)
+
+
+def _traced(function: Function, states: int, controls: int, sharing: bool) -> Program:
+    graph = Graph(sharing=sharing)
     run = _Run(function, graph, states, states + controls)
     with tracing_constructors(function):
         outputs = run.explore({})
@@ -268,7 +279,7 @@ class _Run:
                     f"{min(others)}. Use axis=-1, not the whole batch."
                 )
             if [_renamed(self.graph, number, renamed[row]) for number in outputs] != way.outputs:
-                raise EnclosureError(
+                raise _OtherwiseError(
                     f"`function` must treat all rows alike; row {row} of {len(ways)} is computed otherwise "
                     "than a row alone. Use np.where, which decides row by row, and nothing that counts rows."
                 )
@@ -285,6 +296,7 @@ class _Run:
 
     def _call(self, decide: Callable[[Node], bool], count: int) -> list[list[int]]:
         """Nodes of the outputs of each of `count` rows."""
+        self.graph.start()
         symbols = np.empty((count, self.inputs), dtype=object)
         for row, column in np.ndindex(symbols.shape):
             symbols[row, column] = Node(self.graph, self._input(row, column))
@@ -319,6 +331,7 @@ class _Run:
 
     def _outputs(self, result: Any, count: int) -> list[list[int]]:
         if isinstance(result, list | tuple):
+            arrays.refuse_others("function", result)
             result = np.array([arrays.plain_objects(part) for part in result], dtype=object)
         array = arrays.plain_objects(result)
         if array.ndim != 2 or len(array) != count:
@@ -360,7 +373,8 @@ def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
         else:
             waiting.pop()
             operands = tuple(known[k] for k in graph.operands[node])
-            known[node] = graph.add(graph.operations[node], operands, graph.values[node], graph.lines[node])
+            given = graph.operations[node], operands, graph.values[node], graph.lines[node]
+            known[node] = graph.add(*given, turn=graph.turns[node])
     return known[number]
 
 

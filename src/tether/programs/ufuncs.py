@@ -14,17 +14,20 @@ from tether.programs.arrays import (
     is_float64,
     numbers_of,
     plain_objects,
+    refuse_others,
     result_of,
     wrap,
 )
-from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import RULES, Node, apply, apply_in
+from tether.programs.refusal import refuse, refuse_unsupported, remembered
+from tether.programs.scalars import EXACT, RULES, Node, apply, apply_in
 from tether.programs.sums import add_up, multiply_matrices, multiply_up
 
 
+@remembered
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What NumPy calls for a ufunc of which an operand, or the output, is traced."""
     name, out = ufunc.__name__, options.pop("out", None)
+    refuse_others(name, *inputs)
     asked = dict(options)
     if any(type(value) is np.ndarray and value.dtype == object for value in inputs):
         refuse(name, "of an array of objects is not NumPy's own", "Make it with np.array")
@@ -45,9 +48,21 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: d
         with np.errstate(all="ignore"):
             result = called(*(constant_arguments(value, name) for value in inputs), **asked)
     else:
-        result = _called(ufunc, method, [plain_objects(value, name) for value in inputs], options)
+        operands = [plain_objects(value, name) for value in inputs]
+        # Where NumPy puts the result may be another loop of its own.
+        way = None if out is not None or asked else _way(ufunc, method, operands)
+        with graph_of(*inputs).called(way):
+            result = _called(ufunc, method, operands, options)
         result = conform(name, result, called, inputs, asked)
     return result_of(result) if out is None else _write(out, result, name)
+
+
+def _way(ufunc: np.ufunc, method: str, operands: list[Any]) -> Any:
+    """All that NumPy's rounding can depend on: a vector of entries is computed at once, in whatever layout."""
+    if method != "__call__" or ufunc in EXACT or ufunc is np.matmul:
+        return None
+    entries = [tuple(e.number if isinstance(e, Node) else (e,) for e in part.flat) for part in operands]
+    return ufunc, *((part.shape, part.strides, own) for part, own in zip(operands, entries, strict=True))
 
 
 def _is_short(value: Any) -> bool:

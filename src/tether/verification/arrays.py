@@ -21,7 +21,10 @@ from tether.verification.graph import (
     asked_by_user,
     called_by_user,
     constant_of,
+    is_derived,
     number,
+    numpys,
+    pythons,
     select,
     truth,
 )
@@ -73,6 +76,10 @@ class TermArray(np.ndarray):
 
     __array_priority__ = 1000.0  # type: ignore[assignment,override]
 
+    def __array_finalize__(self, array: Any) -> None:
+        if isinstance(array, TermArray) and not self.size:
+            self._of_truths = holds_truths(array)  # which no entry is left to tell
+
     @property
     def graph(self) -> Graph:
         """The graph of the trace that is going on."""
@@ -83,8 +90,7 @@ class TermArray(np.ndarray):
         """What M's own array has; NumPy's code is told what there is."""
         if not called_by_user():
             return _DTYPE(self)
-        entries = self.view(np.ndarray).flat
-        return np.dtype(bool if self.size and all(map(_is_truth, entries)) else np.float64)
+        return np.dtype(bool if holds_truths(self) else np.float64)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return handle_ufunc(ufunc, method, inputs, options)
@@ -103,7 +109,12 @@ class TermArray(np.ndarray):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TermArray):
-            masked = select_arrays(self.graph, index, value, self)
+            if not is_condition(index) or index.shape != self.shape[: index.ndim]:
+                self.graph.refuse("an assignment by a mask of other shape")
+            if np.ndim(value) > self.ndim - index.ndim:  # as many as the mask has truths, which is not known
+                self.graph.refuse("an assignment of several values by a mask (np.where chooses instead)")
+            mask = index.reshape(index.shape + (1,) * (self.ndim - index.ndim))
+            masked = select_arrays(self.graph, mask, value, self)
             if np.shape(masked) != self.shape:
                 self.graph.refuse("an assignment by a mask of other shape")
             super().__setitem__(..., self._fitting(ASARRAY(masked)))
@@ -185,8 +196,9 @@ class TermArray(np.ndarray):
         _FLAT(self, value)
 
     def view(self, *args: Any, **options: Any) -> Any:
-        """NumPy's own code and ours only."""
-        if called_by_user():
+        """NumPy's own code and ours only, and as no other kind of array."""
+        kinds = [value for value in (*args, *options.values()) if isinstance(value, type)]
+        if called_by_user() or not all(kind in (np.ndarray, TermArray) for kind in kinds):
             self.graph.refuse("`.view`, which has no rule here")
         return super().view(*args, **options)
 
@@ -196,7 +208,9 @@ class TermArray(np.ndarray):
 
 
 def _numpys(entry: Any) -> Any:
-    """A known entry as NumPy gives it: not Python's own number, which rounds otherwise."""
+    """An entry as NumPy gives it: not Python's own number, which rounds otherwise."""
+    if type(entry) is Term:
+        return numpys(entry)
     if type(entry) is bool:
         return np.bool_(entry)
     return np.float64(entry) if type(entry) in (int, float) else entry
@@ -205,6 +219,8 @@ def _numpys(entry: Any) -> Any:
 def _pythons(entry: Any) -> Any:
     if isinstance(entry, list):
         return [_pythons(part) for part in entry]
+    if type(entry) is Term:
+        return pythons(entry)
     return entry.item() if isinstance(entry, np.bool_ | np.floating) else entry
 
 
@@ -214,6 +230,13 @@ _DTYPE = np.ndarray.dtype.__get__  # type: ignore[attr-defined]
 
 def _is_truth(entry: Any) -> bool:
     return entry.boolean if type(entry) is Term else isinstance(entry, bool | np.bool_)
+
+
+def holds_truths(array: TermArray) -> bool:
+    """Whether M's own array is one of truth values."""
+    if not array.size:
+        return getattr(array, "_of_truths", False)
+    return all(map(_is_truth, array.view(np.ndarray).flat))
 
 
 def is_condition(value: Any) -> bool:
@@ -246,7 +269,7 @@ def _dummy(value: Any, scalar: bool) -> Any:
         kind = (np.bool_ if scalar else bool) if value.boolean else (np.float64 if scalar else float)
         return kind(1)
     if isinstance(value, TermArray):
-        kind = np.dtype(bool if value.size and is_condition(value) else np.float64)
+        kind = np.dtype(bool if holds_truths(value) else np.float64)
         strides = [step // 8 * kind.itemsize for step in value.strides]
         spans = [step * (n - 1) for step, n in zip(strides, value.shape, strict=True) if n]
         low, high = sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
@@ -310,7 +333,7 @@ def _made_by_numpy(result: Any, arrays: list[np.ndarray]) -> Any:
     if not isinstance(result, np.ndarray):
         return result
     shared = result.dtype == object or any(np.may_share_memory(result, array) for array in arrays)
-    if shared or result.dtype.char not in "?d":
+    if shared or result.dtype.char not in "?d" or (result.dtype.char == "?" and not result.size):
         return None if shared else result
     return objects(result).view(TermArray)
 
@@ -319,17 +342,21 @@ def conforming(
     graph: Graph, function: Any, args: Any, kwargs: Any, make: Callable[[], Any], moves: bool = False
 ) -> Any:
     """What `make` makes, of the type and layout NumPy's function has for M's own arrays; else refused."""
+    refuse_others(graph, args, kwargs)
     before = [(_dummy(args, scalar), _dummy(kwargs, scalar)) for scalar in (True, False)]
     held = [(part, part.size and is_condition(part)) for part in args if isinstance(part, TermArray)]
     known = None if moves else _by_numpy(function, args, kwargs)
     if known is not None:
         return known
-    result = make()
+    name = getattr(function, "__name__", "function")
+    try:
+        result = make()
+    except (TypeError, AttributeError) as error:  # NumPy might not raise it of numbers
+        graph.refuse(f"np.{name}, which cannot be followed here ({error})")
     if result is None:  # something was written to
         for part, condition in held:
             if part.size and (not is_condition(part) if condition else numbers(part) is not part):
                 graph.refuse("numbers put into an array of truth values, or the other way round")
-    name = getattr(function, "__name__", "function")
     for dummies, options in before:
         try:
             with np.errstate(all="ignore"):
@@ -350,6 +377,8 @@ def _conformed(graph: Graph, name: str, template: Any, result: Any, moves: bool)
         same = arrays and not moves and np.shape(result) == np.shape(template)
         return _laid_out(result, template) if same else result
     kind = ASARRAY(template).dtype
+    if kind.kind == "b" and isinstance(result, TermArray) and not result.size:
+        result._of_truths = True
     if kind.kind == "b":
         if result.size and not is_condition(result):
             graph.refuse(f"np.{name}, which makes an array of truth values of numbers")
@@ -493,6 +522,25 @@ def install_methods() -> None:
     for name in ["tobytes", "tofile", "dump", "dumps", "byteswap", "setfield", "getfield", "view"]:
         if name != "view":
             setattr(TermArray, name, _refused_method(name))
+    for name in dir(np.ndarray):
+        if not name.startswith("__") and name not in _ANSWERED and name not in vars(TermArray):
+            setattr(TermArray, name, _refused_attribute(name))
+
+
+_ANSWERED = frozenset(
+    {"T", "copy", "diagonal", "flatten", "mT", "ndim", "ravel", "real", "repeat", "reshape", "shape", "size",
+     "squeeze", "swapaxes", "transpose"}
+)  # fmt: skip
+"""Attributes that NumPy answers of objects as it does of numbers; others that have no rule are refused."""
+
+
+def _refused_attribute(name: str) -> Any:
+    def asked(self: TermArray) -> Any:
+        if called_by_user():
+            self.graph.refuse(f"`.{name}`, which has no rule here")
+        return getattr(np.ndarray, name).__get__(self)
+
+    return property(asked)
 
 
 def _refused_method(name: str) -> Callable[..., Any]:
@@ -540,10 +588,24 @@ def _graph_among(inputs: Any, options: dict[str, Any]) -> Graph:
     return next(value.graph for value in values if isinstance(value, TermArray) or type(value) is Term)
 
 
+def refuse_others(graph: Graph, *values: Any) -> None:
+    """Refuses arrays and numbers of derived kinds: `*` of a matrix is not that of its entries."""
+    for value in values:
+        if type(value) in (list, tuple):
+            refuse_others(graph, *value)
+        elif type(value) is dict:
+            refuse_others(graph, *value.values())
+        elif is_derived(value) or (
+            isinstance(value, np.ndarray) and type(value) not in (np.ndarray, TermArray)
+        ):
+            graph.refuse(f"a {type(value).__name__}, which may compute otherwise than NumPy's own")
+
+
 def checked(graph: Graph, value: Any) -> Any:
     """What is put into an array: numbers that float64 holds, terms, arrays of these."""
     if type(value) is Term or isinstance(value, TermArray):
         return value
+    refuse_others(graph, value)
     array = ASARRAY(value)
     if array.dtype.kind in "iu" and constant_of(int(np.abs(array).max(initial=0))) is None:
         graph.refuse("an integer that float64 does not hold exactly")
@@ -567,6 +629,7 @@ def plain(graph: Graph, value: Any) -> np.ndarray:
         return whole
     if isinstance(value, TermArray):
         return value.view(np.ndarray)
+    refuse_others(graph, value)
     array = ASARRAY(value)
     if array.dtype.kind not in "biufO" or array.dtype == np.longdouble or _are_objects(value, array):
         graph.refuse(f"numbers of type {array.dtype}")
@@ -711,6 +774,7 @@ def make_array(graph: Graph, value: Any) -> Any:
             return ASARRAY(value)
     if type(value) is Term:
         return wrapped(graph, plain(graph, value))
+    refuse_others(graph, value)
     array = ASARRAY(value)
     if _are_objects(value, array):
         graph.refuse(f"an array of objects of type {type(value).__name__}")

@@ -231,6 +231,8 @@ def user_line() -> str:
 
 def constant_of(value: Any) -> float | None:
     """A number as float64 has it; None for what is not a number that float64 holds exactly."""
+    if is_derived(value):
+        return None
     if isinstance(value, bool | np.bool_):
         return float(value)
     if isinstance(value, int | np.integer):
@@ -244,25 +246,37 @@ def constant_of(value: Any) -> float | None:
     return None
 
 
+_OWN_KINDS = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
+
+
+def is_derived(value: Any) -> bool:
+    """Whether a number is of a kind derived from Python's or NumPy's, which may compute otherwise."""
+    kind = type(value)
+    return kind not in _OWN_KINDS and issubclass(kind, int | float | complex | np.generic)
+
+
 def _is_long(value: Any) -> bool:
     return isinstance(value, np.generic) and value.dtype.itemsize > 8
 
 
 class Term:
-    """One number of M's code, or one truth value."""
+    """One number of M's code, or one truth value; `python` where it is not one of NumPy's."""
 
-    __slots__ = ("graph", "number")
+    __slots__ = ("graph", "number", "python")
     __array_priority__ = 2000.0
 
-    def __init__(self, graph: Graph, number: int) -> None:
+    def __init__(self, graph: Graph, number: int, python: bool = False) -> None:
         object.__setattr__(self, "graph", graph)
         object.__setattr__(self, "number", number)
+        object.__setattr__(self, "python", python)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.graph.refuse(f"an attempt to set `{name}` of a number")
 
     @property
     def __class__(self) -> type:  # type: ignore[override] # what `isinstance` is told: a NumPy scalar, as M's own numbers are
+        if self.python:
+            return bool if self.boolean else float
         return np.bool_ if self.boolean else np.float64
 
     @property
@@ -304,9 +318,19 @@ class Term:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if hasattr(np.float64, name) and not name.startswith("__"):
-            self._refused(f"`.{name}` of a scalar")
-        raise AttributeError(name)
+        if name.startswith("__"):  # NumPy asks; M's code may not name these
+            raise AttributeError(name)
+        self._refused(f"`.{name}` of a scalar")
+
+    def __getitem__(self, index: Any) -> Term:
+        if self.python or type(index) is not tuple or index:
+            self._refused("an index into a scalar")
+        return self
+
+    def __divmod__(self, _: Any) -> NoReturn:
+        self._refused("divmod()")
+
+    __rdivmod__ = __divmod__
 
     def __repr__(self) -> str:
         if called_by_user():
@@ -322,30 +346,76 @@ class Term:
     # What a NumPy scalar has, and has not: `iter` and `in` raise TypeError.
     __iter__ = None
     __contains__ = None
-    shape: tuple[()] = ()
-    ndim, size = 0, 1
+    @property
+    def shape(self) -> tuple[()]:
+        """No axes."""
+        self._check_numpys("shape", called_by_user())
+        return ()
+
+    @property
+    def ndim(self) -> int:
+        """No axes."""
+        self._check_numpys("ndim", called_by_user())
+        return 0
+
+    @property
+    def size(self) -> int:
+        """One entry."""
+        self._check_numpys("size", called_by_user())
+        return 1
 
     @property
     def dtype(self) -> np.dtype:
         """What M's own scalar has."""
+        self._check_numpys("dtype", called_by_user())
         return np.dtype(bool if self.boolean else np.float64)
 
     @property
     def T(self) -> Term:
         """Itself."""
+        self._check_numpys("T", called_by_user())
         return self
 
-    real = T
-
-    def item(self) -> Term:
+    @property
+    def real(self) -> Term:
         """Itself."""
         return self
 
+    def item(self) -> Term:
+        """Itself, as Python's own number."""
+        self._check_numpys("item", called_by_user())
+        return Term(self.graph, self.number, python=True)
+
+    def tolist(self) -> Term:
+        """Itself, as Python's own number."""
+        self._check_numpys("tolist", called_by_user())
+        return Term(self.graph, self.number, python=True)
+
     def copy(self) -> Term:
         """Itself: it cannot change."""
+        self._check_numpys("copy", called_by_user())
         return self
 
-    conjugate = conj = squeeze = tolist = copy
+    conj = squeeze = copy
+
+    def conjugate(self) -> Term:
+        """Itself."""
+        return self
+
+    def _check_numpys(self, name: str, asked: bool) -> None:
+        """Refuses what M asks of a number of Python's that only NumPy's have."""
+        if self.python and asked:
+            self._refused(f"`.{name}` of a number of Python's own")
+
+
+def numpys(term: Term) -> Term:
+    """The same number as one of NumPy's."""
+    return Term(term.graph, term.number) if term.python else term
+
+
+def pythons(value: Any) -> Any:
+    """The same number as one of Python's; what is no term as it is."""
+    return Term(value.graph, value.number, python=True) if type(value) is Term else value
 
 
 def as_term(graph: Graph, value: Any) -> Term:

@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tether.verification.graph import Graph, Term, as_term, graph_of, number, select, truth
+from tether.verification.graph import (
+    Graph,
+    Term,
+    as_term,
+    graph_of,
+    is_derived,
+    number,
+    numpys,
+    pythons,
+    select,
+    truth,
+)
 
 ELEMENTARY = (
     "sqrt", "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos",
@@ -240,6 +251,8 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
         if name == "add" and self.boolean and isinstance(other, bool | np.bool_):
             # 1 of NumPy's truth values, 2 of Python's, which `.item()` gives.
             self.graph.refuse("a sum of single truth values")
+        if is_derived(other) or (type(other) is not Term and isinstance(other, complex | list | tuple)):
+            self.graph.refuse(f"np.{name} of a number and a {type(other).__name__}")
         if type(other) is not Term and not isinstance(other, int | float | np.number | np.bool_):
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
@@ -248,9 +261,14 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
             self.graph.refuse(
                 f"np.{name} of single numbers whose result is not float64 (multiply by 1.0 first)"
             )
-        return apply(name, *pair)
+        result = apply(name, *pair)
+        own = all(part.python if type(part) is Term else type(part) in _PYTHONS for part in pair)
+        return pythons(result) if own else numpys(result)
 
     return method
+
+
+_PYTHONS = (float, int, bool)
 
 
 @cache
@@ -281,7 +299,8 @@ def _unary(name: str) -> Callable[[Term], Any]:
     def method(self: Term) -> Any:
         if self.boolean and name in ("negative", "positive", "absolute"):
             self.graph.refuse(f"np.{name} of a single truth value (multiply by 1.0 first)")
-        return apply(name, self)
+        result = apply(name, self)
+        return pythons(result) if self.python else numpys(result)
 
     return method
 
@@ -296,7 +315,7 @@ def _inverted(self: Term) -> Any:
 
 
 def _install() -> None:
-    """Operators of :class:`Term`, and methods that NumPy looks for in a plain array of objects."""
+    """Operators of :class:`Term`."""
     operators = {
         "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
         "mod": "remainder", "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or",
@@ -317,10 +336,6 @@ def _install() -> None:
         setattr(Term, f"__{symbol}__", _unary(name))
     for symbol in ("floor", "ceil", "trunc"):
         setattr(Term, f"__{symbol}__", _whole)
-    for name in (*ELEMENTARY, *STEPS, "radians", "degrees", "square", "absolute", "logical_not"):
-        setattr(Term, name, _unary(name))
-    for name in ("arctan2", "hypot", "fmod", "logaddexp", "logical_and", "logical_or", "copysign"):
-        setattr(Term, name, _binary(name))
 
 
 _install()

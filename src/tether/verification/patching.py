@@ -33,9 +33,10 @@ from tether.verification.arrays import (
     numbers,
     objects,
     plain,
+    refuse_others,
     wrapped,
 )
-from tether.verification.graph import ASARRAY, Graph, Term, called_by_user
+from tether.verification.graph import ASARRAY, Graph, Term, called_by_user, pythons
 from tether.verification.operations import apply, length, total
 
 _LOCK = threading.RLock()
@@ -115,7 +116,7 @@ def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
     def converter(original: Any, copies: bool, order_of: Any = None, least: int = 0) -> Callable[..., Any]:
         def convert(value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
             copy = options.pop("copy", copies)
-            copy = copies if copy is None else bool(copy)
+            copy = bool(copy)  # None: where it must be
             depth, order = options.pop("ndmin", least), options.pop("order", order_of)
             _ = options.pop("subok", None)
             if args or options:
@@ -214,13 +215,16 @@ def _scalars(graph: Graph) -> dict[str, Callable[..., Any]]:
     def replaced(original: Any, name: str) -> Callable[..., Any]:
         def function(*values: Any) -> Any:
             values = tuple(_alone(value) for value in values)
-            return apply(name, *values) if any(type(v) is Term for v in values) else original(*values)
+            if not any(type(v) is Term for v in values):
+                return original(*values)
+            refuse_others(graph, values)
+            return pythons(apply(name, *values))
 
         return function
 
     def hypot(*values: Any) -> Any:
         values = tuple(_alone(value) for value in values)
-        return length(graph, list(values)) if has_terms(values) else _HYPOT(*values)
+        return pythons(length(graph, list(values))) if has_terms(values) else _HYPOT(*values)
 
     def log(value: Any, base: Any = math.e) -> Any:
         value, base = _alone(value), _alone(base)
@@ -228,12 +232,12 @@ def _scalars(graph: Graph) -> dict[str, Callable[..., Any]]:
             return _LOG(value, base) if base != math.e else _LOG(value)
         top = apply("log", value) if type(value) is Term else _LOG(value)
         if base is math.e:
-            return top
-        return apply("divide", top, apply("log", base) if type(base) is Term else _LOG(base))
+            return pythons(top)
+        return pythons(apply("divide", top, apply("log", base) if type(base) is Term else _LOG(base)))
 
     def fsum(values: Any) -> Any:
         values = [_alone(value) for value in values]
-        return total(graph, values) if has_terms(values) else _FSUM(values)
+        return pythons(total(graph, values)) if has_terms(values) else _FSUM(values)
 
     known = {name: replaced(getattr(math, name), to) for name, to in _MATH.items() if hasattr(math, name)}
     return known | {"hypot": hypot, "log": log, "fsum": fsum}

@@ -28,8 +28,13 @@ from tether.verification.operations import apply_or_fold, length
 _NONE, _FULL, _EINSUM = np._NoValue, np.full, np.einsum
 
 
-def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[..., Any]:
-    """A reduction by a fold along the last axis; several axes are folded as one."""
+def _reduction(
+    fold: Callable[[Graph, np.ndarray], np.ndarray], ordered: bool = False
+) -> Callable[..., Any]:
+    """A reduction by a fold along the last axis; several axes are folded as one.
+
+    `ordered`: the fold rounds, in the order of entries, which NumPy follows along one axis of the array only.
+    """
 
     def reduced(
         graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
@@ -41,6 +46,10 @@ def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[...,
         axes = tuple(range(entries.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         axes = tuple(np.lib.array_utils.normalize_axis_tuple(axes, entries.ndim))
         kept = [k for k in range(entries.ndim) if k not in axes]
+        long = [k for k in axes if entries.shape[k] > 1]
+        count = int(np.prod([entries.shape[k] for k in long]))
+        if ordered and count > 2 and (len(long) > 1 or entries.strides[long[0]] < 0):
+            graph.refuse("np.prod over several axes or backwards, in an order of NumPy's own")
         if axes:
             moved = entries.transpose(*kept, *axes).reshape([entries.shape[k] for k in kept] + [-1])
             result = fold(graph, moved)
@@ -73,7 +82,7 @@ def _folded(name: str) -> Callable[[Graph, np.ndarray], np.ndarray]:
     return fold
 
 
-_sum, _prod = _reduction(add_up), _reduction(_folded("multiply"))
+_sum, _prod = _reduction(add_up), _reduction(_folded("multiply"), ordered=True)
 _min, _max = _reduction(_folded("minimum")), _reduction(_folded("maximum"))
 
 
@@ -224,6 +233,8 @@ def _cross(
 def _einsum(graph: Graph, subscripts: Any, *operands: Any, **options: Any) -> Any:
     if not isinstance(subscripts, str) or "..." in subscripts or set(options) - {"optimize"}:
         graph.refuse("np.einsum other than with letters")
+    if options.get("optimize", False) is not False:
+        graph.refuse("np.einsum with `optimize`, which multiplies in an order of its own")
     terms, _, wanted = subscripts.replace(" ", "").partition("->")
     inputs, letters = terms.split(","), sorted(set(terms) - {","})
     if "->" not in subscripts:
