@@ -20,7 +20,7 @@ from tether.ranges import target_program
 from tether.room import Band, Spread, calibrate_room
 from tether.trusted import TrustedModel
 
-_MARGIN = 0.1
+_MARGIN = 0.25
 """By which share of their range the box goes beyond data and probes."""
 _OF_RESIDUAL = 0.1
 """Remainder that is good enough, as a share of what the data show M to be off by."""

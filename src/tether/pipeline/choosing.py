@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from tether.data import Array
@@ -83,7 +84,7 @@ def trust_correction(model: Model, problem: Problem) -> Array:
     return gain
 
 
-def _gain(correction: Array, wanted: Array, episodes: Array) -> float:
+def _gain(correction: Array, wanted: Array, episodes: NDArray[np.int64]) -> float:
     """Least squares, from 0 to 1; 0 unless it helps by more than chance from episode to episode."""
     total = float((correction**2).sum())
     gain = float(np.clip((correction * wanted).sum() / total, 0.0, 1.0)) if total > 0 else 0.0
