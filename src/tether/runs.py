@@ -25,6 +25,7 @@ from tether.documents import read_bytes, read_text
 from tether.monotone import MonotoneCertificate, MonotoneModel, is_monotone
 from tether.pipeline import (
     CONSTRAINED,
+    DIRECT,
     MONOTONE,
     TETHERED,
     VANILLA,
@@ -45,6 +46,7 @@ from tether.pipeline import (
     train_method,
     train_monotone,
 )
+from tether.pipeline.choosing import learn
 from tether.progress import Reporter, silent
 from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
 from tether.report.explorer import explorer_data
@@ -132,9 +134,9 @@ class RunFolder:
             )
         write_text(path, text)
 
-    def checkpoint(self, method: Method) -> Path:
-        """Where a method's training is saved while it goes on."""
-        return self.path / "checkpoints" / f"{method.name.lower().replace(' ', '_')}.safetensors"
+    def checkpoint(self, method: str) -> Path:
+        """Where the training of a method, by its name, is saved while it goes on."""
+        return self.path / "checkpoints" / f"{method.lower().replace(' ', '_')}.safetensors"
 
     def note(self, method: str, evaluations: list[Evaluation]) -> None:
         """Writes ``metrics.jsonl`` anew, with all evaluations of all methods so far."""
@@ -199,7 +201,9 @@ class RunFolder:
         (self.path / "command.txt").unlink()
 
     def _explore(self, comparison: Comparison) -> None:
-        """Writes ``explorer.json``, for which M and the network are needed."""
+        """Writes ``explorer.json``, for which M and the network are needed; of models with cells only."""
+        if comparison.model().bounds.kind == "boxes":
+            return
         problem = comparison.problem
         data = explorer_data(
             comparison.model(),
@@ -255,24 +259,32 @@ def _compare(
             tethers[kind] = build_tether_within(problem, replace(config, bounds="affine"), reporter=reporter)
             continue
         partition = tethers["affine"].partition if "affine" in tethers else None
-        tethers[kind] = build_tether(problem, config, kind=kind, partition=partition, reporter=reporter)
+        own = replace(config, bounds=kind)
+        tethers[kind] = build_tether(problem, own, kind=kind, partition=partition, reporter=reporter)
     runs, results = [], [measure_trusted(problem, config.seed)]
     for method in methods:
         tether = tethers.get(method.tether)
-        run = train_method(
-            problem,
-            method,
-            config,
-            tether=tether,
-            checkpoint=folder.checkpoint(method),
-            reporter=reporter,
-            on_evaluation=lambda evaluations, name=method.name: folder.note(name, evaluations),
-        )
+        noted: dict[str, Any] = {}
+        if tether is not None and tether.boxed is not None:
+            chosen = learn(
+                problem, method, config, tether=tether, checkpoint=folder.checkpoint, reporter=reporter
+            )
+            run, noted = chosen.run, tether.boxed.record() | {"gain": chosen.gain.tolist()}
+        else:
+            run = train_method(
+                problem,
+                method,
+                config,
+                tether=tether,
+                checkpoint=folder.checkpoint(method.name),
+                reporter=reporter,
+                on_evaluation=lambda evaluations, name=method.name: folder.note(name, evaluations),
+            )
         # Again, because a method that was finished before an interruption makes no new evaluation.
         folder.note(method.name, list(run.history.evaluations))
         result = measure(problem, run, tether)
         if is_constrained(run.model):
-            run.model.record = record(problem, config, run, transitions)
+            run.model.record = record(problem, config, run, transitions) | noted
             # As many inputs as the certificate's fresh check, so that a slow M is not asked for ever.
             tries = 16 * len(run.model.cells)
             found = attack(run.model, problem.trusted, evaluations=tries, seed=config.seed)
@@ -327,12 +339,12 @@ def fit_monotone(
         increments = min(transitions.schema.advances) >= 0
         for rival in [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]:
             bare = train_method(
-                problem, rival, config, checkpoint=folder.checkpoint(rival), reporter=reporter
+                problem, rival, config, checkpoint=folder.checkpoint(rival.name), reporter=reporter
             )
             folder.note(rival.name, list(bare.history.evaluations))
             results.append(measure(problem, bare))
         method = replace(MONOTONE, loss=config.training.loss)
-        checkpoint = folder.checkpoint(method)
+        checkpoint = folder.checkpoint(method.name)
         run = train_monotone(problem, tether, config, method=method, checkpoint=checkpoint, reporter=reporter)
         folder.note(method.name, list(run.history.evaluations))
         assert is_monotone(run.model)
@@ -367,8 +379,10 @@ def last_constrained(runs: Sequence[TrainedRun]) -> ConstrainedModel:
 def fit_methods(config: FitConfig, *, increments: bool) -> list[Method]:
     """What ``tether fit`` trains: the constrained model, and the rivals it must be seen beside."""
     rivals = [VANILLA, VANILLA_INCREMENT] if increments else [VANILLA]
-    ours = TETHERED if config.bounds == "affine" else CONSTRAINED
-    return [*rivals, replace(ours, loss=config.training.loss)]
+    ours = CONSTRAINED if config.bounds == "interval" else TETHERED
+    if config.bounds == "boxes":
+        rivals = [*rivals, DIRECT]
+    return [*rivals, replace(ours, tether=config.bounds, loss=config.training.loss)]
 
 
 def certificate_page(certificate: Certificate, *, command: str) -> str:

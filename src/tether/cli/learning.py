@@ -111,10 +111,21 @@ def fit(
         int | None, typer.Option(help="Probes to draw; by default as many as data.")
     ] = None,
     memories: int = 1000,
-    bounds: Annotated[Literal["interval", "affine"], typer.Option(help="Kind of tether.")] = "interval",
+    bounds: Annotated[
+        Literal["interval", "affine", "boxes"],
+        typer.Option(help="Kind of tether; boxes: certified over a whole operating box."),
+    ] = "interval",
+    leaves: Annotated[int, typer.Option(help="Boxes: into how many of them the box may be cut.")] = 20_000,
+    alpha: Annotated[
+        float, typer.Option(help="Boxes: share of observed rows that may lie outside the band.")
+    ] = 0.01,
+    unseen: Annotated[
+        Literal["follow", "open"],
+        typer.Option(help="Boxes, where no data are: follow M, or leave as much room as the widest."),
+    ] = "follow",
     delta: Annotated[
         str,
-        typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine bounds."),
+        typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine or boxes."),
     ] = "",
     evidence: Annotated[
         Literal["auto", "sampled", "statistical", "lipschitz", "proved"],
@@ -138,7 +149,9 @@ def fit(
     ] = "auto",
     operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
     loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "squared_error",
-    hidden: Annotated[str, typer.Option(help="Layer widths, comma separated.")] = "256,256",
+    hidden: Annotated[
+        str, typer.Option(help="Layer widths, comma separated; boxes: by default a few sizes are tried.")
+    ] = "",
     steps: int = 2000,
     gamma: Annotated[float, typer.Option(help="Bounds start wider by gamma^step of their width.")] = 0.0,
     learning_rate: float = 1e-3,
@@ -188,6 +201,9 @@ def fit(
     config = FitConfig(
         memories=memories,
         bounds=bounds,
+        leaves=leaves,
+        alpha=alpha,
+        unseen=unseen,
         delta=budget(delta),
         target=None if target == "auto" else target,
         evidence=None if evidence == "auto" else evidence,
@@ -196,7 +212,7 @@ def fit(
         decreasing=tuple(names(decreasing)),
         not_angles=tuple(names(not_angle)),
         sampling=SamplingConfig(epsilon=epsilon, beta=beta),
-        hidden=tuple(integers("hidden", hidden)),
+        hidden=tuple(integers("hidden", hidden)) if hidden else None,
         domain=box("domain", domain) or None,
         training=TrainingConfig(
             steps=steps,

@@ -9,7 +9,16 @@ from typing import Any
 from tether.cli.terminal import console, say
 from tether.data import Schema
 from tether.monotone import MonotoneCertificate
-from tether.report.tables import Grid, certificate_lines, delta_grid, number, ratio, results_grid, rich_table
+from tether.report.tables import (
+    Grid,
+    certificate_lines,
+    delta_grid,
+    errors_grid,
+    number,
+    ratio,
+    results_grid,
+    rich_table,
+)
 from tether.runs import Comparison, verdict
 
 
@@ -19,6 +28,10 @@ def show_comparison(
     """Table, certificate, verdict and the path of the report; `headings` of columns that were added."""
     say()
     console.print(rich_table(results_grid(comparison.results, headings)))
+    errors = errors_grid(comparison.results, comparison.problem.split.train.schema.units)
+    if errors is not None:
+        say()
+        console.print(rich_table(errors))
     say()
     console.print(rich_table(delta_grid(comparison.certificate.deltas, comparison.certificate.evidence)))
     for line in certificate_lines(comparison.certificate, comparison.cost):

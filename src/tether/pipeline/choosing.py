@@ -6,7 +6,9 @@ then follows M.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -50,9 +52,20 @@ def learn(
     *,
     tether: Tether,
     network: nn.Module | None = None,
+    checkpoint: Callable[[str], Path] | None = None,
     reporter: Reporter = silent,
 ) -> Chosen:
-    """Trains networks of a few sizes, keeps the best on validation episodes, and scales its correction."""
+    """Trains networks of a few sizes, keeps the best on validation episodes, and scales its correction.
+
+    Args:
+        problem: what they learn.
+        method: what is trained.
+        config: everything else.
+        tether: what they cannot leave.
+        network: the only one to train, if it is given.
+        checkpoint: file to resume from and save to, by name.
+        reporter: opens progress displays.
+    """
     sizes = (config.hidden,) if config.hidden is not None or network is not None else SIZES
     runs = [
         train_method(
@@ -61,6 +74,7 @@ def learn(
             replace(config, hidden=hidden),
             tether=tether,
             network=network,
+            checkpoint=None if checkpoint is None else checkpoint(_called(method, hidden)),
             reporter=reporter,
         )
         for hidden in sizes
@@ -68,6 +82,10 @@ def learn(
     best = int(np.argmin([run.history.best.validation_error for run in runs]))
     gain = trust_correction(runs[best].model, problem)
     return Chosen(runs[best], None if network is not None else sizes[best], gain)
+
+
+def _called(method: Method, hidden: tuple[int, ...] | None) -> str:
+    return method.name if hidden is None else f"{method.name} {'x'.join(map(str, hidden)) or 'linear'}"
 
 
 def trust_correction(model: Model, problem: Problem) -> Array:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tether.bounds import Bounds
 from tether.certificate import delta_quantiles
 from tether.constrained import is_constrained, is_direct
+from tether.data import Array
 from tether.pipeline.methods import TrainedRun
 from tether.pipeline.problem import Problem
 from tether.pipeline.tethers import Tether
@@ -39,7 +41,6 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
         }
     if tether is None or not is_constrained(run.model):
         return result
-    delta = tether.bounds.delta
     bounds = run.model.predict(problem.split.test.states, problem.split.test.controls, details=True)
     truth = schema.near(problem.split.test.next_states, 0.5 * bounds.lower + 0.5 * bounds.upper)
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
@@ -47,8 +48,8 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
     spread = delta_quantiles(run.model, problem.split.test.inputs)
     return result | {
         "delta_certified": {
-            name: {"max": float(delta[:, k].max()), "median": float(np.median(delta[:, k]))}
-            for k, name in enumerate(schema.outputs)
+            name: {"max": float(delta.max(initial=0.0)), "median": float(np.median(delta))}
+            for name, delta in zip(schema.outputs, deltas_by_output(tether.bounds), strict=True)
         },
         "evidence_level": tether.bounds.evidence,
         "coverage_D": float(bounds.in_domain.mean()),
@@ -65,6 +66,14 @@ def measure(problem: Problem, run: TrainedRun, tether: Tether | None = None) -> 
     }
 
 
+def deltas_by_output(bounds: Bounds) -> list[Array]:
+    """Delta of each output over cells, or over leaves of which something is known."""
+    if bounds.kind != "boxes":
+        return list(bounds.delta.T)
+    known = np.isfinite(bounds.delta)
+    return [bounds.delta[known & (bounds.output == k)] for k in range(bounds.half_width.shape[1])]
+
+
 def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
     """The entry of ``results.json`` for M alone."""
     losses = _losses(problem, problem.data[2].trusted, problem.probes[2].trusted)
@@ -78,20 +87,23 @@ def measure_trusted(problem: Problem, seed: int) -> dict[str, Any]:
     }
 
 
-def measure_losses(problem: Problem, predict: Step) -> dict[str, float]:
+def measure_losses(problem: Problem, predict: Step) -> dict[str, Any]:
     """The paper's losses of a step, on the test parts."""
     dx = len(problem.split.test.schema.states)
     parts = (problem.data[2].inputs, problem.probes[2].inputs)
     return _losses(problem, *(predict(inputs[:, :dx], inputs[:, dx:]) for inputs in parts))
 
 
-def _losses(problem: Problem, on_data: Any, on_probes: Any) -> dict[str, float]:
+def _losses(problem: Problem, on_data: Any, on_probes: Any) -> dict[str, Any]:
     """Mean over outputs of the squared error, physical units, as in the paper's plots."""
     schema = problem.split.test.schema
     error = schema.distance(on_data, problem.split.test.next_states) ** 2
     gap = (schema.distance(on_data, problem.data[2].trusted) ** 2).mean(axis=1)
     omega = (schema.distance(on_probes, problem.probes[2].trusted) ** 2).mean(axis=1)
+    outputs = schema.outputs
     return {
+        "rmse": dict(zip(outputs, np.sqrt(error.mean(axis=0)).tolist(), strict=True)),
+        "worst_error": dict(zip(outputs, np.sqrt(error.max(axis=0)).tolist(), strict=True)),
         "approximation_loss_D": float(error.mean()),
         "constraint_loss_D_mean": float(gap.mean()),
         "constraint_loss_D_max": float(gap.max()),

@@ -332,6 +332,10 @@ def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any]
             f"evidence level {certificate['evidence']}",
             bool(certificate["certified"]),
         ),
+        *(
+            Verdict("Its certificate is of use", concern, False)
+            for concern in certificate.get("concerns", ())
+        ),
         Verdict("Its domain covers at least 99 % of held-out D and Ω", percent(covered), covered >= 0.99),
     ]
     if ours.get("attack_max_ratio") is not None:

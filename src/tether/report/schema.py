@@ -104,6 +104,8 @@ _RUN = record(
         "memories": maybe(whole(1)),
         "seed": whole(),
         **dict.fromkeys(LOSSES, at_least_zero),
+        "rmse": mapping(at_least_zero),
+        "worst_error": mapping(at_least_zero),
         "evidence_level": _LEVELS,
         "coverage_D": share,
         "coverage_omega": share,

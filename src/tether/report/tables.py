@@ -46,15 +46,19 @@ def run_name(run: dict[str, Any]) -> str:
 
 def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
     """Delta per output: over cells at their rim, and over held-out inputs where they lie."""
+    part = "leaf" if all(d.remainder for d in deltas) else "cell"
     columns: dict[str, list[str]] = {
         "output": [d.name for d in deltas],
         "unit": [d.unit or "-" for d in deltas],
-        "delta, worst cell": [number(d.maximum) for d in deltas],
-        "median cell": [number(d.median) for d in deltas],
+        f"delta, worst {part}": [number(d.maximum) for d in deltas],
+        f"median {part}": [number(d.median) for d in deltas],
     }
     if all(d.held_out for d in deltas):
         columns["99 % of held-out D"] = [number(d.held_out[1]) for d in deltas if d.held_out]
         columns["median of held-out D"] = [number(d.held_out[0]) for d in deltas if d.held_out]
+    if all(d.remainder is not None for d in deltas):
+        columns["of which not room, worst leaf"] = [number(d.remainder[0]) for d in deltas if d.remainder]
+        columns["99 % of held-out D "] = [number(d.remainder[1]) for d in deltas if d.remainder]
     if any(d.single is not None for d in deltas):
         columns["float32"] = [number(d.single) for d in deltas]
     if all(d.lemma is not None for d in deltas):
@@ -63,12 +67,28 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
     return Grid(f"Distance to the trusted model, evidence level {evidence}", tuple(columns), rows)
 
 
+def errors_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Grid | None:
+    """Root mean square and worst error of each output on held-out data, in its unit; None: not measured."""
+    held = [run for run in runs if run.get("rmse")]
+    if not held:
+        return None
+    names = list(held[0]["rmse"])
+    header = ("method", *(f"{name} [{units[name]}]" if units.get(name) else name for name in names))
+    rows = [
+        (run_name(run), *(f"{number(run['rmse'][k])} ({number(run['worst_error'][k])})" for k in names))
+        for run in held
+    ]
+    return Grid("Error on held-out data by output: root mean square (worst)", header, tuple(rows))
+
+
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
     """The certificate in sentences."""
     lines = [
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
         *domain_lines(certificate),
         f"Fresh check: {recheck_line(certificate)}",
+        *band_lines(certificate),
+        *(f"Of little use: {concern}." for concern in certificate.concerns),
     ]
     if cost is not None:
         lines.append(cost_line(cost))
@@ -87,6 +107,21 @@ def domain_lines(certificate: Certificate) -> list[str]:
         f"Domain: {where}",
         f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
     ]
+
+
+def band_lines(certificate: Certificate) -> list[str]:
+    """What is claimed of reality, and the rows that contradict it most."""
+    band = certificate.band
+    if band is None:
+        return []
+    missed = "" if band.missed is None else f"; of held-out rows {percent(max(band.missed))} did not, at most"
+    lines = [
+        f"Reality: each output of a new row lies in the band with probability {percent(band.probability)} or "
+        f"more, over episodes like the {band.episodes} it was calibrated on (statistical){missed}."
+    ]
+    if band.rows:
+        lines.append(f"Rows to look at, far outside: {', '.join(map(str, band.rows))}.")
+    return lines
 
 
 def recheck_line(certificate: Certificate) -> str:
