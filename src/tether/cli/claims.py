@@ -107,7 +107,7 @@ def verify_command(
     if not result.verified:
         say(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
-    say(f"verified: {result.cells} cells, evidence `{result.evidence}`.", style="bold")
+    say(f"verified: {result.cells} {result.unit}, evidence `{result.evidence}`.", style="bold")
 
 
 def attack_command(

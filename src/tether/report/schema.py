@@ -37,14 +37,24 @@ _OUTPUT_DELTA = record(
         "lemma": maybe(at_least_zero),
         "worst_cells": items(whole()),
     },
-    {"single": maybe(at_least_zero)},
+    {"single": maybe(at_least_zero), "remainder": maybe(items(maybe(at_least_zero), count=2))},
 )
 _DOMAIN = record(
     {
-        "radius": items(at_least_zero, count=2),
+        "radius": maybe(items(at_least_zero, count=2)),
         "box": mapping(items(number, count=2)),
         "coverage_D": maybe(share),
         "coverage_omega": maybe(share),
+    },
+    {"coverage_box": maybe(share)},
+)
+_BAND = record(
+    {
+        "probability": share,
+        "alpha": share,
+        "episodes": whole(1),
+        "missed": maybe(items(share)),
+        "rows": items(whole()),
     }
 )
 _RECHECK = record(
@@ -76,7 +86,7 @@ _CELLS_CERTIFICATE = record(
         "trusted_name": text,
         "trusted_source_sha256": maybe(text),
     },
-    {"approximation_cost": _COST, "of": text},
+    {"approximation_cost": _COST, "of": text, "band": maybe(_BAND), "concerns": items(text)},
 )
 _MONOTONE_CERTIFICATE = record(
     {

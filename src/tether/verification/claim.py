@@ -6,20 +6,20 @@ a file must hold to be read at all, so that `verify` speaks of no file that `loa
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, deserialize
+from numpy.typing import NDArray
 
-from tether.atomic import check_header, unreadable
 from tether.data import Array, Schema
-from tether.documents import load_json, shorten, shown
+from tether.documents import shorten, shown
 from tether.errors import CertificateError, StorageError
-from tether.modelfile import WHAT, check_format, check_numbers, check_tensors, check_words
+from tether.modelfile import WHAT, check_format
+from tether.verification.files import checked_arrays, digest_of, read_file
+from tether.verification.trees import Trees, read_trees
 
 ROUNDOFF = 2.0**-53
 """Relative error of one float64 operation."""
@@ -29,19 +29,22 @@ _SMALL, _LARGE = 1e-100, 1e100
 """Sizes between which squares, and products of three numbers, neither overflow nor lose their precision."""
 _MOST_BLENDED = 1 << 16
 
-_TORCH_NAMES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
-    "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
-}  # fmt: skip
-_NUMBERS = {"F64": "<f8", "I64": "<i8"}
 _GEOMETRY = {"memories": "KD", "scale": "D", "radii": "K", "box_lower": "D", "box_upper": "D"}
 _SHAPES = {
     "interval": {"lower": "KP", "upper": "KP", "delta": "KP", "center": "KP"},
     "affine": {
         "center": "KP", "jacobian": "KPD", "radii": "KL", "slopes": "KLP", "offset": "KP", "half_width": "KP",
     },
+    "boxes": {
+        "reference": "D", "value": "L", "slope": "LD", "remainder": "L", "half_width": "KP", "most": "P",
+        "pinned": "D",
+    },
 }  # fmt: skip
-_OPTIONAL = {"interval": {"lemma": "P"}, "affine": {"pinned": "D"}}
+_OPTIONAL = {"interval": {"lemma": "P"}, "affine": {"pinned": "D"}, "boxes": {}}
+_TREE = {"lower": "D", "upper": "D", "roots": "P", "cut": "V", "threshold": "V", "left": "V", "right": "V"}
+_INFINITE = ("bounds.remainder", "bounds.most")
+"""Where infinity says that nothing is claimed, or that nothing was asked for."""
+_MOST_PLACES = 4096
 _TEXTS = ("states", "controls", "outputs", "angles")
 
 
@@ -50,15 +53,16 @@ class Claim:
     """Everything a file says about its tether.
 
     Attributes:
-        kind: `interval` or `affine`.
+        kind: `interval`, `affine` or `boxes`.
         evidence: how delta is said to be known.
         schema: what the columns mean.
         target: `next_state` or `increment`.
-        arrays: by name, ``cells.*`` and ``bounds.*``.
+        arrays: by name, ``cells.*``, ``bounds.*`` and, of boxes, ``tree.*``.
         epsilon: for `statistical` evidence.
         beta: for `statistical` evidence.
         blend: how many neighbouring cells are blended.
         trusted_digest: SHA-256 of the trusted model's source, where recorded.
+        band: what was recorded of the statistical claim about reality, where there is one.
     """
 
     kind: str
@@ -70,6 +74,7 @@ class Claim:
     beta: float | None
     blend: int
     trusted_digest: str | None
+    band: dict[str, Any] | None = None
 
     def cells(self, name: str) -> Array:
         """An array of the cells."""
@@ -80,7 +85,46 @@ class Claim:
         return self.arrays[f"bounds.{name}"]
 
     def __len__(self) -> int:
-        return len(self.cells("memories"))
+        """How many cells the claim is about; of boxes, leaves."""
+        return len(self.bounds("value") if self.kind == "boxes" else self.cells("memories"))
+
+    @property
+    def unit(self) -> str:
+        """What the claim is about: `cells`, or `leaves`."""
+        return "leaves" if self.kind == "boxes" else "cells"
+
+    @cached_property
+    def trees(self) -> Trees:
+        """Of boxes: the tree of each output."""
+        return read_trees(self.arrays)
+
+    @cached_property
+    def claimed(self) -> NDArray[np.bool_]:
+        """(L,) of boxes: leaves of which something is claimed."""
+        return np.isfinite(self.bounds("remainder"))
+
+    def in_domain(self, inputs: Array) -> NDArray[np.bool_]:
+        """(N,) of boxes: whether something is claimed of every output at inputs (N, D) of the box."""
+        return self.claimed[self.trees.find(inputs)].all(axis=1)
+
+    @cached_property
+    def places(self) -> Array:
+        """(N, D) inputs of the domain at which M is asked: memories, or middles of leaves."""
+        if self.kind != "boxes":
+            return self.centers
+        trees = self.trees
+        chosen = np.flatnonzero(self.claimed)
+        chosen = chosen[np.unique(np.linspace(0, max(len(chosen) - 1, 0), _MOST_PLACES).astype(np.int64))]
+        low, high = trees.lower[chosen], trees.upper[chosen]
+        middles = np.clip(0.5 * low + 0.5 * high, low, high)
+        return middles[self.in_domain(middles)]
+
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """(D,) the limits of the domain."""
+        if self.kind == "boxes":
+            return self.arrays["tree.lower"], self.arrays["tree.upper"]
+        return self.cells("box_lower"), self.cells("box_upper")
 
     def output(self, number: int) -> str:
         """`output 'name'`, for a message."""
@@ -99,18 +143,30 @@ class Claim:
 
     @property
     def delta(self) -> Array:
-        """(K, P) distance to M that is claimed, at the rim of each cell's coverage.
+        """(K, P) distance to M that is claimed, at the rim of each cell's coverage; (L,) of boxes, by leaf.
 
         Of an angle it is half a turn at most, and just that where cells are blended whose remainder reaches a
         quarter turn: they may then be averaged over different turns.
         """
         if self.kind == "interval":
             return self.bounds("delta")
+        if self.kind == "boxes":
+            return self._leaf_delta
         rim = self.bounds("slopes")[:, -1] * self.bounds("radii")[:, -1:] + self.bounds("offset")
         delta = self.bounds("half_width") + rim
         apart = (rim >= 0.5 * np.pi * (1 - 1e-9)) & (self.blend > 0)
         circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
         return np.where(self.schema.output_angles, circle, delta)
+
+    @property
+    def _leaf_delta(self) -> Array:
+        """(L,) anywhere in a leaf, were its room the largest there is; infinite where nothing is claimed."""
+        output, claimed = self.trees.owner, self.claimed
+        remainder = np.where(claimed, self.bounds("remainder"), 0.0)
+        room = self.bounds("half_width").max(axis=0)[output]
+        delta = remainder + np.minimum(np.maximum(self.bounds("most")[output] - remainder, 0.0), room)
+        delta = np.where(self.schema.output_angles[output], np.minimum(delta, HALF_TURN), delta)
+        return np.where(claimed, delta, np.inf)
 
     @property
     def reach(self) -> Array:
@@ -134,7 +190,7 @@ class Claim:
         """(P,) the largest value of what is added to an increment; zeros where next states are bounded."""
         if self.target != "increment":
             return np.zeros(len(self.schema.outputs))
-        extent = np.maximum(np.abs(self.cells("box_lower")), np.abs(self.cells("box_upper")))
+        extent = np.maximum(*map(np.abs, self.box))
         return np.where(self.schema.advanced >= 0, extent[self.schema.advanced], 0.0)
 
 
@@ -146,17 +202,17 @@ def read_claim(path: Path) -> Claim:
         ValueError: it holds a model without a tether.
         CertificateError: its digest is not its own, or its numbers cannot be bounds.
     """
-    tensors, metadata = _read(path)
+    tensors, metadata = read_file(path)
     check_format(path, metadata)
     stated = metadata.pop("digest", None)
-    if stated != _digest(tensors, metadata):
+    if stated != digest_of(tensors, metadata):
         raise CertificateError(
             f"not verified: the digest of `{path}` is not that of its contents; the file was changed."
         )
-    arrays = _checked(path, tensors, metadata)
+    arrays = checked_arrays(path, tensors, metadata)
     if metadata["kind"] == "monotone":
         raise ValueError(
-            f"`{path}` must have interval or affine bounds to be verified; this one is monotone by "
+            f"`{path}` must have interval, affine or box bounds to be verified; this one is monotone by "
             "construction. Its claim is proved by an argument whose premises `tether certify` checks."
         )
     if metadata["kind"] not in _SHAPES:
@@ -170,54 +226,8 @@ def read_claim(path: Path) -> Claim:
     return claim
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and words; what the header says was compared with the file before."""
-    try:
-        check_header(path)
-        content = path.read_bytes()  # once, so that arrays and words are of the same file
-        tensors = dict(deserialize(content))
-        header = load_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        words = header.get("__metadata__", {})
-        return tensors, {key: load_json(value) for key, value in words.items()}
-    except StorageError:
-        raise
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, MemoryError) as error:
-        raise unreadable(path, error) from None
-
-
-class _Held(NamedTuple):
-    """A tensor as the rules of the format see it."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
-def _checked(path: Path, tensors: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Array]:
-    """The arrays beside the weights, in a file that `load` would read too."""
-    check_words(path, metadata)
-    held = {name: _Held(_TORCH_NAMES[own["dtype"]], tuple(own["shape"])) for name, own in tensors.items()}
-    check_tensors(path, metadata, held)
-    arrays = {
-        name: np.frombuffer(own["data"], dtype=_NUMBERS[own["dtype"]]).reshape(own["shape"])
-        for name, own in tensors.items()
-        if not name.startswith("network.")
-    }
-    check_numbers(path, arrays)
-    return arrays
-
-
-def _digest(tensors: dict[str, Any], metadata: dict[str, Any]) -> str:
-    """SHA-256 of the metadata as sorted JSON, then of name, type, shape and bytes of every tensor."""
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        kind = _TORCH_NAMES.get(tensor["dtype"], tensor["dtype"])
-        digest.update(f"{name}torch.{kind}{tuple(tensor['shape'])}".encode())
-        digest.update(bytes(tensor["data"]))
-    return digest.hexdigest()
-
-
 def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
-    own = ("cells.", "bounds.")
+    own = ("cells.", "bounds.", "tree.")
     arrays = {name: values for name, values in held.items() if name.startswith(own) and name != "cells.edges"}
     record, blend = metadata.get("record") or {}, metadata.get("blend", 0)
     digest = record.get("trusted_source_sha256") if isinstance(record, dict) else 0
@@ -239,6 +249,7 @@ def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
         beta=metadata.get("beta"),
         blend=blend,
         trusted_digest=digest,
+        band=record.get("band"),
     )
 
 
@@ -261,6 +272,7 @@ def _check_shapes(path: Path, claim: Claim) -> None:
     sizes = {"D": len(claim.schema.inputs), "P": len(claim.schema.outputs)}
     wanted = {f"cells.{name}": axes for name, axes in _GEOMETRY.items()}
     wanted |= {f"bounds.{name}": axes for name, axes in _SHAPES[claim.kind].items()}
+    wanted |= {f"tree.{name}": axes for name, axes in _TREE.items()} if claim.kind == "boxes" else {}
     optional = {f"bounds.{name}": axes for name, axes in _OPTIONAL[claim.kind].items()}
     for name, axes in (wanted | optional).items():
         if name in optional and name not in claim.arrays:
@@ -283,6 +295,8 @@ def check_form(claim: Claim) -> None:
         fine = np.abs(values) <= _LARGE
         if name == "bounds.pinned":
             fine = fine | np.isnan(values)
+        if claim.kind == "boxes" and name in _INFINITE:
+            fine = fine | (values == np.inf)
         _require(fine, f"`{name}` must be finite and at most {_LARGE:g}", claim)
     for name in ("scale", "radii"):
         _require(claim.cells(name) >= _SMALL, f"`cells.{name}` must be at least {_SMALL:g}", claim)
@@ -290,10 +304,15 @@ def check_form(claim: Claim) -> None:
     _require(claim.cells("box_lower") <= claim.cells("box_upper"), "the domain box must not be empty", claim)
     if claim.target == "increment" and min(claim.schema.advances) < 0:
         raise CertificateError("not verified: an increment must be of an output that advances a state.")
-    if claim.kind == "interval":
-        _require(claim.bounds("delta") >= 0, "`bounds.delta` must be at least 0", claim)
-        _require(claim.bounds("lower") <= claim.bounds("upper"), "`lower` must be at most `upper`", claim)
-        return
+    {"interval": _check_interval, "affine": _check_affine, "boxes": _check_boxes}[claim.kind](claim)
+
+
+def _check_interval(claim: Claim) -> None:
+    _require(claim.bounds("delta") >= 0, "`bounds.delta` must be at least 0", claim)
+    _require(claim.bounds("lower") <= claim.bounds("upper"), "`lower` must be at most `upper`", claim)
+
+
+def _check_affine(claim: Claim) -> None:
     for name in ("slopes", "offset", "half_width"):
         _require(claim.bounds(name) >= 0, f"`bounds.{name}` must be at least 0", claim)
     radii = claim.bounds("radii")
@@ -305,11 +324,29 @@ def check_form(claim: Claim) -> None:
     _require(enough, "the last shell must reach every input that is accepted, roundings included", claim)
 
 
+def _check_boxes(claim: Claim) -> None:
+    if claim.evidence != "proved":
+        raise CertificateError(
+            f"not verified: box bounds must be proved; evidence {claim.evidence!r} of them is not known."
+        )
+    for name in ("remainder", "half_width", "most"):
+        _require(claim.bounds(name) >= 0, f"`bounds.{name}` must be at least 0", claim)
+    if len(claim.trees.owner) != len(claim):
+        raise CertificateError("not verified: `bounds.value` must have one number for each leaf.")
+    known = np.bincount(claim.trees.owner[claim.claimed], minlength=len(claim.schema.outputs)) > 0
+    if not known.all():
+        name = claim.output(int(np.argmin(known)))
+        raise CertificateError(f"not verified: {name}: nothing is claimed; every remainder is infinite.")
+    if not len(claim.places):
+        raise CertificateError("not verified: nothing is claimed of all outputs in the middle of any leaf.")
+
+
 def _require(holds: np.ndarray, rule: str, claim: Claim) -> None:
     if holds.all():
         return
     place = np.argwhere(~holds)[0]
-    names = f"cell {place[0]}" if len(holds) == len(claim) else f"input {place[0]}"
+    unit = "leaf" if claim.kind == "boxes" else "cell"
+    names = f"{unit} {place[0]}" if len(holds) == len(claim) else f"input {place[0]}"
     if holds.ndim > 1 and holds.shape[-1] == len(claim.schema.outputs):
         names += f", {claim.output(place[-1])}"
     raise CertificateError(f"not verified: {names}: {rule}.")

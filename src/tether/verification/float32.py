@@ -26,7 +26,7 @@ _QUARTER = float(np.nextafter(np.float32(0.5 * np.pi), np.float32(0.0)))
 def single_deltas(claim: Claim) -> list[float | None]:
     """Per output, the largest delta in float32; None where float32 is too coarse, or nothing can be said."""
     none: list[float | None] = [None] * len(claim.schema.outputs)
-    if claim.evidence not in ("proved", "lipschitz"):
+    if claim.kind == "boxes" or claim.evidence not in ("proved", "lipschitz"):
         return none
     with np.errstate(all="ignore"):
         delta = _interval(claim) if claim.kind == "interval" else _affine(claim)

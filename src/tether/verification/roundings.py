@@ -42,6 +42,23 @@ def affine_rounding(claim: Claim, cells: NDArray[np.int64], proved: Array | floa
     return (roundings[cells] * ROUNDOFF + proved) * _MORE
 
 
+def leaf_rounding(claim: Claim, leaf: NDArray[np.int64], low: Array, high: Array) -> Array:
+    """(B,) roundings that a remainder must cover over boxes (B, D) of leaves (B,), beside M's own.
+
+    As :func:`affine_rounding` counts them, from the reference of A and with the largest half-width; delta
+    takes one sum more, two roundings of the remainder.
+    """
+    inputs, output = len(claim.schema.inputs), claim.trees.owner[leaf]
+    reference, slope = claim.bounds("reference"), np.abs(claim.bounds("slope")[leaf])
+    reach = np.maximum(np.abs(low - reference), np.abs(high - reference))
+    size = np.abs(claim.bounds("value")[leaf]) + (slope * reach).sum(axis=1)
+    width, base = claim.bounds("half_width").max(axis=0)[output], claim.base[output]
+    turns = 2 * np.pi * claim.schema.output_angles[output]
+    roundings = (inputs + 8) * size + 7 * width + 5 * base + 8 * turns + 2 * claim.bounds("remainder")[leaf]
+    faint = 5e-324 * (inputs + 8) * (size > 0)  # what may underflow
+    return roundings * ROUNDOFF * _MORE + faint
+
+
 def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array) -> Array:
     """(n, P) roundings that an interval's delta must cover beside M's own: of the base; the limits have none.
 

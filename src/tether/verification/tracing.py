@@ -34,6 +34,18 @@ class Program:
     lines: tuple[str, ...]
     outputs: tuple[int, ...]
 
+    def only(self, output: int) -> Program:
+        """The program of one output, without what it does not depend on."""
+        needed, root = {self.outputs[output]}, self.outputs[output]
+        for number in range(root, -1, -1):  # arguments come before
+            if number in needed:
+                needed.update(self.nodes[number].arguments)
+        kept = sorted(needed)
+        place = {number: k for k, number in enumerate(kept)}
+        nodes = [self.nodes[k] for k in kept]
+        nodes = [node._replace(arguments=tuple(place[a] for a in node.arguments)) for node in nodes]
+        return Program(tuple(nodes), tuple(self.lines[k] for k in kept), (place[root],))
+
 
 def trace(
     function: Callable[..., Any],

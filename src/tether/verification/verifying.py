@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from tether.data import Array
 from tether.errors import CertificateError
 from tether.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
 from tether.verification.claim import ROUNDOFF, Claim, read_claim
 from tether.verification.draws import draw, refuted
 from tether.verification.evaluation import circular, values_at
-from tether.verification.written import check_certificate
+from tether.verification.written import check_certificate, delta_of
 
 _TRIED = 4096
 """Points at which M is compared with the program that its code was read as."""
@@ -33,11 +34,12 @@ class Verification:
             nothing that could be. Everything else that is not verified raises.
         evidence: the level of the claim.
         deltas: per output, its largest and median distance to M over cells, worked out from the file.
-        cells: how many cells the claim is about.
+        cells: how many cells the claim is about; of box bounds, leaves.
         statement: what was shown, in a sentence.
         notes: what could not be compared, in sentences.
         not_vouched: fields of the certificate that were measured on data, or are names; and the share and
             confidence of `statistical` evidence, which draws can refute and never establish.
+        unit: what `cells` counts, cells or leaves.
     """
 
     verified: bool
@@ -47,6 +49,7 @@ class Verification:
     statement: str
     notes: tuple[str, ...]
     not_vouched: tuple[str, ...] = ()
+    unit: str = "cells"
 
 
 def verify(
@@ -85,13 +88,23 @@ def verify(
         not_vouched = check_certificate(Path(certificate), claim, trusted)
     if claim.evidence == "statistical":  # draws cannot tell how likely draws were to mislead
         not_vouched = (_OPEN_SHARE, *not_vouched)
-    check_trusted(trusted, claim.centers, claim.schema)
-    _compare_centers(claim, trusted)
+    check_trusted(trusted, claim.places, claim.schema)
+    if claim.kind != "boxes":
+        _compare_centers(claim, trusted)
     statement = _establish(claim, trusted, seed, progress)
-    maxima, medians = claim.delta.max(axis=0).tolist(), np.median(claim.delta, axis=0).tolist()
-    deltas = dict(zip(claim.schema.outputs, zip(maxima, medians, strict=True), strict=True))
-    verified = claim.evidence != "sampled"
-    return Verification(verified, claim.evidence, deltas, len(claim), statement, tuple(notes), not_vouched)
+    own = [delta_of(claim, output) for output in range(len(claim.schema.outputs))]
+    ends = [(float(delta.max()), float(np.median(delta))) for delta in own]
+    deltas = dict(zip(claim.schema.outputs, ends, strict=True))
+    return Verification(
+        verified=claim.evidence != "sampled",
+        evidence=claim.evidence,
+        deltas=deltas,
+        cells=len(claim),
+        statement=statement,
+        notes=tuple(notes),
+        not_vouched=not_vouched,
+        unit=claim.unit,
+    )
 
 
 def _compare_sources(claim: Claim, trusted: TrustedModel) -> list[str]:
@@ -149,13 +162,15 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         f" Up to {claim.blended} cells are blended: each was shown over its whole coverage ball, and an "
         "average is no farther from the trusted model than its parts are on average."
     )
-    shown = f"Delta was shown again for each of {len(claim)} cells, {how}."
+    shown = f"Delta was shown again for each of {len(claim)} {claim.unit}, {how}."
+    if claim.kind == "boxes" and not claim.claimed.all():
+        shown += f" Of {int((~claim.claimed).sum())} of these leaves nothing is claimed."
     return shown + (blended if claim.blended else "") + assumed
 
 
 def _counts(claim: Claim, trusted: TrustedModel) -> tuple[int, ...]:
     """How many rows M is traced on, beside one: the last is not to be known where M is written."""
-    content = (trusted.source_digest or "").encode() + np.ascontiguousarray(claim.centers).tobytes()
+    content = (trusted.source_digest or "").encode() + np.ascontiguousarray(claim.places).tobytes()
     return 2, 5, 6, (3, 4, 7, 8, 9, 10, 11, 12)[hashlib.sha256(content).digest()[0] % 8]
 
 
@@ -177,6 +192,7 @@ def _unproved(
     claim: Claim, trusted: TrustedModel, counts: tuple[int, ...], progress: Report | None
 ) -> str | None:
     """What cannot be shown of some cell, in words; None where all can be."""
+    from tether.verification.boxproofs import leaf_shortfalls
     from tether.verification.graph import UnboundedError
     from tether.verification.proofs import shortfalls, target_program
     from tether.verification.tracing import trace
@@ -192,7 +208,8 @@ def _unproved(
     if reason is not None:
         return reason
     done = 0
-    for count, reason in shortfalls(claim, program):
+    look = leaf_shortfalls if claim.kind == "boxes" else shortfalls
+    for count, reason in look(claim, program):
         if reason is not None:
             return reason
         done += count
@@ -202,15 +219,10 @@ def _unproved(
 
 
 def check_program(claim: Claim, trusted: TrustedModel, program: Any) -> str | None:
-    """Whether M itself, at memories and at points of their regions, does what its program says."""
+    """Whether M itself, at memories and at points of the domain, does what its program says."""
     from tether.verification.interpreter import enclose
 
-    rng = np.random.Generator(np.random.PCG64DXSM(0x7ACE))
-    cell = rng.integers(0, len(claim), _TRIED)
-    reach = rng.uniform(-1, 1, (_TRIED, len(claim.schema.inputs))) * claim.cells("scale")
-    inputs = claim.centers[cell] + reach * claim.cells("radii")[cell, None]
-    inputs = np.minimum(np.maximum(inputs, claim.cells("box_lower")), claim.cells("box_upper"))
-    inputs = np.concatenate([claim.centers, inputs])
+    inputs = np.concatenate([claim.places, tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7ACE)))])
     found, values = enclose(program, inputs, inputs, slopes=False), values_at(claim, trusted, inputs)
     middle = (0.5 * found.lower + 0.5 * found.upper).T
     width = (found.upper - found.lower).T
@@ -224,3 +236,17 @@ def check_program(claim: Claim, trusted: TrustedModel, program: Any) -> str | No
         f"{claim.output(output)}: the trusted model gives {values[row, output]!r} at "
         f"{inputs[row].tolist()}, and its code as read here {middle[row, output]!r}"
     )
+
+
+def tried(claim: Claim, rng: np.random.Generator) -> Array:
+    """(N, D) points of the domain, drawn around every memory or in every leaf."""
+    inputs = len(claim.schema.inputs)
+    if claim.kind == "boxes":
+        leaf = rng.choice(np.flatnonzero(claim.claimed), _TRIED)
+        low, high = claim.trees.lower[leaf], claim.trees.upper[leaf]
+        points = np.clip(low + rng.random((_TRIED, inputs)) * (high - low), low, high)
+        return points[claim.in_domain(points)]
+    cell = rng.integers(0, len(claim), _TRIED)
+    reach = rng.uniform(-1, 1, (_TRIED, inputs)) * claim.cells("scale")
+    points = claim.centers[cell] + reach * claim.cells("radii")[cell, None]
+    return np.minimum(np.maximum(points, claim.cells("box_lower")), claim.cells("box_upper"))

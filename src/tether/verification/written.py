@@ -22,10 +22,12 @@ from tether.verification.float32 import single_deltas
 from tether.wording import MEANING, assumptions, statistical_claim
 
 _FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", "recheck", "trusted_name"}
-_FIELDS |= {"trusted_source_sha256", "approximation_cost"}
+_FIELDS |= {"trusted_source_sha256", "approximation_cost", "band", "concerns"}
 _DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
-_DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega"}
-_NOT_VOUCHED = ("recheck", "trusted_name", "approximation_cost")
+_DELTA_FIELDS |= {"remainder"}
+_DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega", "coverage_box"}
+_BAND_FIELDS = {"probability", "alpha", "episodes", "missed", "rows"}
+_NOT_VOUCHED = ("recheck", "trusted_name", "approximation_cost", "band")
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -80,8 +82,12 @@ def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iter
     digest = claim.trusted_digest if claim.trusted_digest is not None else trusted.source_digest
     yield "trusted_source_sha256", content["trusted_source_sha256"], digest
     yield from _known("domain.", content["domain"], _DOMAIN_FIELDS)
-    yield "domain.radius", content["domain"]["radius"], _ends(claim.cells("radii"))
-    limits = zip(claim.cells("box_lower").tolist(), claim.cells("box_upper").tolist(), strict=True)
+    boxes = claim.kind == "boxes"
+    yield "domain.radius", content["domain"]["radius"], None if boxes else _ends(claim.cells("radii"))
+    known = _known_share(claim) if boxes else None
+    yield "domain.coverage_box", content["domain"].get("coverage_box"), known
+    yield from _band_pairs(content.get("band"), claim)
+    limits = zip(claim.box[0].tolist(), claim.box[1].tolist(), strict=True)
     box = dict(zip(claim.schema.inputs, map(list, limits), strict=True))
     yield "domain.box", content["domain"]["box"], box
     yield "deltas", [entry["name"] for entry in content["deltas"]], list(claim.schema.outputs)
@@ -96,7 +102,7 @@ def _known(prefix: str, content: dict[str, Any], fields: set[str]) -> Iterator[t
 
 
 def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: float | None) -> Any:
-    name, delta = claim.schema.outputs[output], claim.delta[:, output]
+    name, delta = claim.schema.outputs[output], delta_of(claim, output)
     yield from _known(f"deltas['{name}'].", entry, _DELTA_FIELDS)
     yield f"deltas['{name}'].unit", entry["unit"], claim.schema.units.get(name, "")
     yield f"deltas['{name}'].median", entry["median"], float(np.median(delta))
@@ -106,9 +112,49 @@ def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: floa
     yield f"deltas['{name}'].maximum", entry["maximum"], largest
     lemma = claim.arrays.get("bounds.lemma")
     yield f"deltas['{name}'].lemma", entry["lemma"], None if lemma is None else float(lemma[output])
-    worst = np.argsort(-delta, kind="stable")[:5].tolist()
-    yield f"deltas['{name}'].worst_cells", entry["worst_cells"], worst
+    worst = np.argsort(-delta, kind="stable")[:5]
+    remainder = entry.get("remainder")
+    if claim.kind == "boxes":
+        own = _leaves_of(claim, output)
+        worst = own[worst]
+        yield f"deltas['{name}'].remainder", len(remainder), 2
+        yield f"deltas['{name}'].remainder", remainder[0], float(claim.bounds("remainder")[own].max())
+    else:
+        yield f"deltas['{name}'].remainder", remainder, None
+    yield f"deltas['{name}'].worst_cells", entry["worst_cells"], worst.tolist()
     yield f"deltas['{name}'].single", entry["single"], single
+
+
+def delta_of(claim: Claim, output: int) -> np.ndarray:
+    """(K,) delta of an output by cell, or by those of its leaves of which something is claimed."""
+    return claim.delta[_leaves_of(claim, output)] if claim.kind == "boxes" else claim.delta[:, output]
+
+
+def _leaves_of(claim: Claim, output: int) -> np.ndarray:
+    return np.flatnonzero((claim.trees.owner == output) & claim.claimed)
+
+
+def _known_share(claim: Claim) -> float:
+    """Share of the box, by volume, outside leaves of which nothing is claimed."""
+    trees, extent = claim.trees, claim.box[1] - claim.box[0]
+    sides = (trees.upper - trees.lower)[~claim.claimed] / np.where(extent > 0, extent, 1.0)
+    return float(1 - min(1.0, np.where(extent > 0, sides, 1.0).prod(axis=1).sum()))
+
+
+def _band_pairs(stated: dict[str, Any] | None, claim: Claim) -> Iterator[tuple[str, Any, Any]]:
+    """What the file records of the claim about reality, which data alone could vouch for."""
+    own = claim.band
+    if stated is None or own is None:
+        yield "band", stated, own
+        return
+    yield from _known("band.", stated, _BAND_FIELDS)
+    for field in ("alpha", "episodes", "rows"):
+        yield f"band.{field}", stated[field], own[field]
+    # By n episodes at most n / (n + 1) of what a quantile holds can be claimed of a new one.
+    episodes = own["episodes"]
+    yield "band.probability", stated["probability"], (1 - own["alpha"]) * episodes / (episodes + 1)
+    if stated["missed"] is not None:
+        yield "band.missed", len(stated["missed"]), len(claim.schema.outputs)
 
 
 def _claim_text(claim: Claim) -> str:
@@ -146,6 +192,10 @@ def _not_vouched(content: dict[str, Any]) -> Iterator[str]:
     for field in ("held_out", "lemma"):
         if any(entry[field] is not None for entry in content["deltas"]):
             yield f"deltas.{field}"
+    if any((entry.get("remainder") or (None, None))[1] is not None for entry in content["deltas"]):
+        yield "deltas.remainder[1]"
+    if content.get("concerns"):
+        yield "concerns"
 
 
 def _ends(values: np.ndarray) -> list[float]:

@@ -1,0 +1,243 @@
+"""Box claims: over every leaf, that M is within the remainder of A, shown by interval arithmetic on M's code.
+
+Along the straight way from any point c of a box to an input s of it, ``M(s) - M(c) - J (s - c)`` is the
+integral of the derivative's deviation from J, times ``s - c``. After a share t of the way a point lies in the
+box shrunk to t around c. Of n equal parts of the way, part k lies in shell k of n; so the integral is, input
+by input, at most the mean of what is enclosed over the shells. With J the slope of A, ``|M - A|`` is at most
+that plus ``|M(c) - A(c)|``. M's range over the box less that of A is another bound; the smaller one counts.
+
+Where that is not enough, shells are made finer, and then boxes are cut in half along the input that
+contributes most: what holds over all pieces holds over the leaf. What still cannot be shown is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from tether.verification import intervals
+from tether.verification.claim import HALF_TURN, Claim
+from tether.verification.elementary import constant
+from tether.verification.interpreter import enclose, exact_values, reason
+from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
+from tether.verification.roundings import leaf_rounding
+from tether.verification.tracing import Program
+
+Index = NDArray[np.int64]
+_EFFORTS = (4, 16, 4, 4, 4, 8, 8, 8)
+"""Shells tried in turn; from the third time on, what was not shown is cut in half before."""
+_WHOLE = 2
+_WORTH_EFFORT = 4.0
+"""How much more than stated may be needed for more effort to be made."""
+_BOXES = 4096
+"""Boxes in one go: what fits into a processor's cache."""
+_TURN = constant(lambda: 2 * arb.pi())
+
+
+def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
+    """How many leaves more were looked at, and what cannot be shown of the first that fails."""
+    owner = claim.trees.owner
+    for output in range(len(claim.schema.outputs)):
+        own, part = np.flatnonzero(owner == output), program.only(output)
+        unclaimed = int((~claim.claimed[own]).sum())
+        if unclaimed:
+            yield unclaimed, None
+        own = own[claim.claimed[own]]
+        for start in range(0, len(own), _BOXES // _EFFORTS[0]):
+            leaves = own[start : start + _BOXES // _EFFORTS[0]]
+            yield len(leaves), _first_shortfall(claim, part, output, leaves)
+
+
+def _first_shortfall(claim: Claim, program: Program, output: int, leaves: Index) -> str | None:
+    stated = claim.bounds("remainder")
+    if claim.schema.output_angles[output]:  # no two angles are farther apart
+        leaves = leaves[stated[leaves] < HALF_TURN]
+    if not len(leaves):
+        return None
+    boxes = _Boxes(claim, program, output, leaves, claim.trees.lower[leaves], claim.trees.upper[leaves])
+    for effort, shells in enumerate(_EFFORTS):
+        boxes = boxes.halved() if effort >= _WHOLE else boxes
+        needed, off = boxes.needed(shells)
+        failed = ~(needed <= stated[boxes.leaf])
+        if not failed.any():
+            return None
+        # Where M and A are too far apart at one point, nothing can help; nor at the last.
+        ratio = needed / np.maximum(stated[boxes.leaf], 5e-324)
+        hopeless = failed & ((off > stated[boxes.leaf]) | (ratio > _WORTH_EFFORT) & np.isfinite(ratio))
+        if effort == len(_EFFORTS) - 1:
+            hopeless = failed
+        if hopeless.any():
+            return boxes.words(int(np.argmax(hopeless)), needed)
+        boxes = boxes.take(failed)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Boxes:
+    """Boxes that are leaves of one output, or pieces of such.
+
+    Attributes:
+        claim: the claim.
+        program: of the output alone.
+        output: which.
+        leaf: (B,) the leaf that each belongs to.
+        low: (B, D) its ends.
+        high: (B, D).
+    """
+
+    claim: Claim
+    program: Program
+    output: int
+    leaf: Index
+    low: Array
+    high: Array
+
+    def take(self, rows: NDArray[np.bool_] | slice) -> _Boxes:
+        """Some of them."""
+        own = (self.leaf[rows], self.low[rows], self.high[rows])
+        return _Boxes(self.claim, self.program, self.output, *own)
+
+    @property
+    def slope(self) -> Array:
+        """(B, D) of A."""
+        return self.claim.bounds("slope")[self.leaf]
+
+    @property
+    def point(self) -> Array:
+        """(B, D) from which M is followed: the middle, or the pinned values of a box that holds them all."""
+        pinned = self.claim.bounds("pinned")
+        middle = np.clip(0.5 * self.low + 0.5 * self.high, self.low, self.high)
+        free = np.isnan(pinned)
+        held = (free | ((self.low <= pinned) & (pinned <= self.high))).all(axis=1)
+        return np.where(held[:, None] & ~free, pinned, middle)
+
+    def needed(self, shells: int) -> tuple[Array, Array]:
+        """(B,) a remainder that is enough, NaN where none is known, and how far M is off at one point."""
+        parts = [
+            self._part(slice(k, k + _BOXES // shells), shells)
+            for k in range(0, len(self.leaf), _BOXES // shells)
+        ]
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    def _part(self, rows: slice, shells: int) -> tuple[Array, Array]:
+        part = self.take(rows)
+        with np.errstate(all="ignore"):
+            return part._over(part.point, shells)
+
+    def _over(self, point: Array, shells: int) -> tuple[Array, Array]:
+        below, above = self._shells(point, shells)
+        found = enclose(self.program, below, above, slopes=True)
+        whole = slice(len(self.leaf) * (shells - 1), None)
+        model = self._model(point)
+        turns, gap = self._gap(exact_values(self.program, point), model)
+        reach = np.maximum(add_up(self.high, -point), add_up(point, -self.low))
+        change = self._change(found.slopes[0], reach, shells)
+        by_slope = add_up(add_up(gap, change), found.error[0, whole])
+        # M's range holds what float64 makes of M.
+        seen = intervals.add((found.lower[0, whole], found.upper[0, whole]), turns)
+        spread = np.zeros(len(gap))
+        for column in range(reach.shape[1]):
+            spread = add_up(spread, multiply_up(np.abs(self.slope[:, column]), reach[:, column]))
+        ends = add_down(model[0], -spread), add_up(model[1], spread)
+        by_range = np.maximum(add_up(seen[1], -ends[0]), add_up(ends[1], -seen[0]))
+        # Nothing is known of M where its range is not.
+        by_slope = np.where(np.isfinite(by_range), by_slope, np.nan)
+        rounding = leaf_rounding(self.claim, self.leaf, self.low, self.high)
+        return add_up(np.fmin(by_slope, by_range), rounding), self._least(point, model, turns)
+
+    def _shells(self, point: Array, shells: int) -> tuple[Array, Array]:
+        """(shells B, D) the boxes shrunk around their points, outward; the whole ones last."""
+        reach = add_up(point, -self.low), add_up(self.high, -point)
+        below, above = [], []
+        for share in np.arange(1, shells) / shells:
+            below.append(np.maximum(add_down(point, -multiply_up(reach[0], share)), self.low))
+            above.append(np.minimum(add_up(point, multiply_up(reach[1], share)), self.high))
+        return np.concatenate([*below, self.low]), np.concatenate([*above, self.high])
+
+    def _model(self, point: Array) -> Interval:
+        """(B,) least and greatest that A can be at points."""
+        value, reference = self.claim.bounds("value")[self.leaf], self.claim.bounds("reference")
+        total = value, value
+        for column in range(point.shape[1]):
+            way = intervals.subtract((point[:, column],) * 2, (reference[column],) * 2)
+            total = intervals.add(total, intervals.multiply((self.slope[:, column],) * 2, way))
+        return total
+
+    def _gap(self, exact: tuple[Array, Array], model: Interval) -> tuple[Interval, Array]:
+        """What to add to M, in whole turns, and how far it can then be from A at the points.
+
+        Sound because a distance on the circle is at most that on the line, whatever turns are added.
+        """
+        low, high = exact[0][:, 0], exact[1][:, 0]
+        turns: Interval = intervals.ZERO
+        if self.claim.schema.output_angles[self.output]:
+            count = np.round((0.5 * model[0] + 0.5 * model[1] - 0.5 * low - 0.5 * high) / (2 * np.pi))
+            count = np.where(np.isfinite(count), count, 0.0)
+            turns = intervals.multiply((count, count), _TURN)
+        low, high = intervals.add((low, high), turns)
+        return turns, np.maximum(add_up(high, -model[0]), add_up(model[1], -low))
+
+    def _change(self, slopes: dict[int, Interval], reach: Array, shells: int) -> Array:
+        """(B,) at most what the derivative's deviation from A's slope makes of the way from the point."""
+        total = np.zeros(len(reach))
+        for column in range(reach.shape[1]):
+            total = add_up(total, self._share(slopes, reach, shells, column))
+        return total
+
+    def _share(self, slopes: dict[int, Interval], reach: Array, shells: int, column: int) -> Array:
+        """(B,) what one input contributes: its mean deviation over the shells times its reach."""
+        part = slopes.get(column, intervals.ZERO)
+        stated = np.tile(self.slope[:, column], shells)
+        gap = np.maximum(add_up(part[1], -stated), add_up(stated, -part[0]))
+        mean = np.zeros(len(reach))
+        for shell in np.maximum(gap, 0.0).reshape(shells, -1):
+            mean = add_up(mean, shell)
+        # The number of shells is a power of two: an exact share, but for what underflows.
+        mean = np.where(mean == 0, 0.0, intervals.up(mean / shells))
+        thin = reach[:, column] == 0
+        return np.where(thin, 0.0, multiply_up(mean, reach[:, column]))
+
+    def _least(self, point: Array, model: Interval, turns: Interval) -> Array:
+        """(B,) at least how far M is from A at the points; 0 on the circle, where turns may help."""
+        if self.claim.schema.output_angles[self.output]:
+            return np.zeros(len(point))
+        low, high = exact_values(self.program, point)
+        apart = np.maximum(add_down(low[:, 0], -model[1]), add_down(model[0], -high[:, 0]))
+        return np.where(np.isnan(apart), 0.0, apart)
+
+    def halved(self) -> _Boxes:
+        """Every box in two, along the input that contributes most."""
+        with np.errstate(all="ignore"):
+            shares = self._shares()
+        column, rows = np.argmax(shares, axis=1), np.arange(len(self.leaf))
+        middle = 0.5 * self.low[rows, column] + 0.5 * self.high[rows, column]
+        middle = np.clip(middle, self.low[rows, column], self.high[rows, column])
+        low, high = self.low.copy(), self.high.copy()
+        high[rows, column] = low[rows, column] = middle
+        ends = np.concatenate([self.low, low]), np.concatenate([high, self.high])
+        return _Boxes(self.claim, self.program, self.output, np.tile(self.leaf, 2), *ends)
+
+    def _shares(self) -> Array:
+        """(B, D) what each input contributes; where nothing is known, by its width in the box."""
+        reach = 0.5 * self.high - 0.5 * self.low
+        slopes = enclose(self.program, self.low, self.high, slopes=True).slopes[0]
+        shares = np.stack([self._share(slopes, reach, 1, d) for d in range(reach.shape[1])], axis=1)
+        extent = self.claim.box[1] - self.claim.box[0]
+        width = (self.high - self.low) / np.where(extent > 0, extent, 1.0)
+        inputs = [node.data for node in self.program.nodes if node.operation == "input"]
+        used = np.isin(np.arange(reach.shape[1]), inputs)
+        known = np.isfinite(shares).all(axis=1, keepdims=True)
+        return np.where(used, np.where(known, shares, width), -1.0)
+
+    def words(self, row: int, needed: Array) -> str:
+        """Why a box is not shown."""
+        leaf, name = int(self.leaf[row]), self.claim.output(self.output)
+        have = self.claim.bounds("remainder")[leaf]
+        if not np.isnan(needed[row]):
+            return f"leaf {leaf}: {name}: the remainder is {have:.6g}, not the {needed[row]:.6g} needed"
+        why = reason(self.program, self.low[row : row + 1], self.high[row : row + 1])
+        return f"leaf {leaf}: {name}: the trusted model has {why}"
