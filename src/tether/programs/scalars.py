@@ -307,7 +307,9 @@ def refuse_kin(value: Any, operation: str) -> None:
     kind = type(value)
     known = kind in (float, int, bool, complex) or kind in _NUMPYS or issubclass(kind, Node)
     if not known and issubclass(kind, int | float | complex | np.generic):
-        refuse(operation, f"must be given Python's or NumPy's own numbers; got {kind.__name__}", "Use float()")
+        refuse(
+            operation, f"must be given Python's or NumPy's own numbers; got {kind.__name__}", "Use float()"
+        )
 
 
 def as_constant(value: Any, operation: str, *, infinite: bool = False) -> float | bool:

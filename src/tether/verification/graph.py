@@ -346,6 +346,7 @@ class Term:
     # What a NumPy scalar has, and has not: `iter` and `in` raise TypeError.
     __iter__ = None
     __contains__ = None
+
     @property
     def shape(self) -> tuple[()]:
         """No axes."""

@@ -28,9 +28,7 @@ from tether.verification.operations import apply_or_fold, length
 _NONE, _FULL, _EINSUM = np._NoValue, np.full, np.einsum
 
 
-def _reduction(
-    fold: Callable[[Graph, np.ndarray], np.ndarray], ordered: bool = False
-) -> Callable[..., Any]:
+def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray], ordered: bool = False) -> Callable[..., Any]:
     """A reduction by a fold along the last axis; several axes are folded as one.
 
     `ordered`: the fold rounds, in the order of entries, which NumPy follows along one axis of the array only.
