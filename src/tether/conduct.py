@@ -48,7 +48,7 @@ _SPECIAL = frozenset(
      "__firstlineno__", "__init__", "__init_subclass__", "__module__", "__name__", "__new__", "__post_init__",
      "__qualname__", "__set_name__", "__setattr__", "__static_attributes__", "__version__"}
 )  # fmt: skip
-"""Names with two underscores on either side that tell nothing of numbers and arrays; no others may be used."""
+"""Names with two underscores on either side that tell nothing of numbers and arrays; no others may be."""
 _MOST_LOOKED_AT = 2000
 _OTHERS = frozenset(
     {"copy", "typing", "enum", "abc", "collections", "dataclasses", "operator", "threading", "functools",

@@ -373,7 +373,7 @@ def laid_like(array: Any, dtype: Any) -> Any:
     return np.ndarray(array.shape, dtype, buffer, before, steps)
 
 
-def conform(
+def conform(  # noqa: C901
     name: str, result: Any, function: Callable[..., Any], arguments: Any, options: dict[str, Any]
 ) -> Any:
     """The result, in the memory layout that NumPy gives it; refused where NumPy gives another type.

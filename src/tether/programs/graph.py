@@ -1,8 +1,8 @@
 """The straight-line program that M is traced into, while it grows: numbered nodes, each written once.
 
 A node is an operation on earlier nodes. Equal nodes are one node, so that ``x * x`` is known for a square.
-What NumPy may round differently each time it is asked, a sine or a sum, is one node only where it was asked in
-the same way: the same function, of an array with the same entries and layout.
+What NumPy may round differently each time it is asked, a sine or a sum, is one node only where it was asked
+in the same way: the same function, of an array with the same entries and layout.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ FLAT = frozenset({SIGN, FLOOR, CEIL, TRUNC, RINT, FLOOR_DIVIDE, NUMBER})
 CONDITIONS = frozenset({LESS, LESS_EQUAL, EQUAL, AND, OR, NOT})
 # Rounded as IEEE says, or not at all: the same number whoever computes it.
 EXACT = frozenset(
-    {INPUT, CONSTANT, UNDEFINED, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, ABSOLUTE, SQUARE, RECIPROCAL, SQRT,
-     SIGN, FLOOR, CEIL, TRUNC, RINT, DEG2RAD, RAD2DEG, MINIMUM, MAXIMUM, REMAINDER, FLOOR_DIVIDE, WHERE, NUMBER,
-     *CONDITIONS}
+    {INPUT, CONSTANT, UNDEFINED, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, ABSOLUTE, SQUARE, RECIPROCAL,
+     SQRT, SIGN, FLOOR, CEIL, TRUNC, RINT, DEG2RAD, RAD2DEG, MINIMUM, MAXIMUM, REMAINDER, FLOOR_DIVIDE,
+     WHERE, NUMBER, *CONDITIONS}
 )  # fmt: skip
 # Finite wherever their operands are, which sums and products are not: 0 times them is 0, and never NaN.
 _TOTAL = frozenset(

@@ -52,7 +52,7 @@ def refuse_unsupported(operation: str) -> NoReturn:
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Where it raises as NumPy might not of floats, that is not lost, whoever takes the error for an answer."""
+    """Where it raises as NumPy might not of floats, that is not lost, whoever swallows the error."""
 
     @wraps(function)
     def call(asked: Any, *arguments: Any) -> Any:

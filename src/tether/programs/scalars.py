@@ -303,7 +303,7 @@ _NUMPYS = frozenset(np.sctypeDict.values())
 
 
 def refuse_kin(value: Any, operation: str) -> None:
-    """Refuses a number of a kind that was derived from Python's or NumPy's: it may have operators of its own."""
+    """Refuses a number of a kind derived from Python's or NumPy's: it may have operators of its own."""
     kind = type(value)
     known = kind in (float, int, bool, complex) or kind in _NUMPYS or issubclass(kind, Node)
     if not known and issubclass(kind, int | float | complex | np.generic):

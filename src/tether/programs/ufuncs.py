@@ -58,7 +58,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: d
 
 
 def _way(ufunc: np.ufunc, method: str, operands: list[Any]) -> Any:
-    """All that NumPy's rounding can depend on: a vector of entries is computed at once, in whatever layout."""
+    """All that NumPy's rounding can depend on: it computes several entries at once, by their layout."""
     if method != "__call__" or ufunc in EXACT or ufunc is np.matmul:
         return None
     entries = [tuple(e.number if isinstance(e, Node) else (e,) for e in part.flat) for part in operands]

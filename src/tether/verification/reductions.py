@@ -228,11 +228,15 @@ def _cross(
     return wrapped(graph, np.stack([minor(1, 2), minor(2, 0), minor(0, 1)], axis=axes[2]))
 
 
-def _einsum(graph: Graph, subscripts: Any, *operands: Any, **options: Any) -> Any:
+def _check_einsum(graph: Graph, subscripts: Any, options: dict[str, Any]) -> None:
     if not isinstance(subscripts, str) or "..." in subscripts or set(options) - {"optimize"}:
         graph.refuse("np.einsum other than with letters")
     if options.get("optimize", False) is not False:
         graph.refuse("np.einsum with `optimize`, which multiplies in an order of its own")
+
+
+def _einsum(graph: Graph, subscripts: Any, *operands: Any, **options: Any) -> Any:
+    _check_einsum(graph, subscripts, options)
     terms, _, wanted = subscripts.replace(" ", "").partition("->")
     inputs, letters = terms.split(","), sorted(set(terms) - {","})
     if "->" not in subscripts:
