@@ -288,9 +288,9 @@ def test_a_tensor_taken_out_is_noticed(saved: Path) -> None:
 
 
 def test_a_newer_format_says_upgrade(saved: Path) -> None:
-    rewrite(saved, lambda tensors, metadata: metadata.update(format_version=2))
+    rewrite(saved, lambda tensors, metadata: metadata.update(format_version=3))
     with pytest.raises(
-        StorageError, match=r"format version at most 1; got 2\. It was written by a newer Tether"
+        StorageError, match=r"format version at most 2; got 3\. It was written by a newer Tether"
     ):
         tether.load(saved)
 

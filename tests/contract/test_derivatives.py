@@ -46,6 +46,8 @@ KINDS = {
     "affine, clip": {"bounds": "affine"},
     "affine, sigmoid": {"bounds": "affine", "operator": "sigmoid"},
     "affine, project": {"bounds": "affine", "operator": "project"},
+    "boxes, clip": {"bounds": "boxes", "leaves": 300},
+    "boxes, sigmoid": {"bounds": "boxes", "leaves": 300, "operator": "sigmoid"},
     "smooth, clip": {"bounds": "affine", "smooth": True},
     "smooth, sigmoid": {"bounds": "affine", "smooth": True, "operator": "sigmoid"},
 }
@@ -87,6 +89,9 @@ def steps_of(model, inputs):
         gap = ends[0].next_states - ends[1].next_states
         columns.append((gap - 2 * np.pi * np.round(gap / (2 * np.pi)) * [0, 1]) / (2 * STEP))
         same &= ends[0].cell == ends[1].cell
+        if model.tether.kind == "boxes":
+            leaves = [model.bounds.tree.find(x) for x in (inputs + change, inputs - change)]
+            same &= (leaves[0] == leaves[1]).all(axis=1)
     return np.stack(columns, axis=2), same
 
 

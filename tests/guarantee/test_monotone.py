@@ -164,7 +164,7 @@ def test_files_of_another_kind_or_version_are_refused(model, tmp_path) -> None:
     changed(path, kind="convex")
     with pytest.raises(tether.StorageError, match="`kind` must be one of .*; got 'convex'"):
         tether.load(path)
-    changed(path, kind="monotone", format_version=2)
+    changed(path, kind="monotone", format_version=3)
     with pytest.raises(tether.StorageError, match="must have format version at most 1; got 2"):
         tether.load(path)
 

@@ -130,7 +130,7 @@ def test_a_damaged_schema_is_refused(file, change):
 NOT_READ = {
     "operator": said(operator="squash"),
     "evidence": said(evidence="certain"),
-    "format version": said(format_version=2),
+    "format version": said(format_version=3),
     "no format version": said(format_version="1"),
     "network": said(network={"kind": "mlp", "widths": [2, 9, 2], "dtype": "float64"}),
     "network of no kind": said(network={"kind": "oracle"}),

@@ -25,7 +25,7 @@ from tether.progress import Reporter, silent
 
 SIZES: tuple[tuple[int, ...], ...] = ((), (32, 32), (128, 128), (256, 256))
 """Networks that are tried where none was asked for: a linear one first."""
-_CONVINCING = 0.5
+_CONVINCING = 1.0
 """By how many standard errors over episodes a correction must help."""
 _LEAST_SCALE = 1e-9
 

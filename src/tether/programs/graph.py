@@ -60,6 +60,7 @@ class Graph:
         values: constant of each node: its value, an exponent, which input, how many roundings.
         conditions: whether each is a condition rather than a number.
         totals: whether each is a finite number for all finite inputs.
+        closed: whether each depends on no input.
         lines: where in the user's source each was first written.
         turns: which of the ways in which it was asked for each is of, where these may round differently.
         sharing: whether what is asked for twice in the same way is one node.
@@ -71,6 +72,7 @@ class Graph:
     values: list[float] = field(default_factory=list)
     conditions: list[bool] = field(default_factory=list)
     totals: list[bool] = field(default_factory=list)
+    closed: list[bool] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     sharing: bool = True
@@ -124,6 +126,7 @@ class Graph:
             self.conditions.append(operation in CONDITIONS or both)
             finite = operation in _TOTAL and math.isfinite(value)
             self.totals.append(finite and all(self.totals[k] for k in operands))
+            self.closed.append(operation != INPUT and all(self.closed[k] for k in operands))
             self.lines.append(line or self._line(operands))
             self.turns.append(turn or 0)
         return number

@@ -270,7 +270,7 @@ class _Run:
     def _check_batch(self, ways: list[_Way]) -> None:
         renamed = [self._names(row) for row in range(len(ways))]
         batch = _Batch(self.graph, self.inputs, ways, renamed)
-        rows = self._call(batch.decide, len(ways))
+        rows, names = self._call(batch.decide, len(ways)), self._names(0)
         for row, (outputs, way) in enumerate(zip(rows, ways, strict=True)):
             others = set().union(*map(batch.rows_of, outputs)) - {row}
             if others:
@@ -278,7 +278,8 @@ class _Run:
                     f"`function` must treat rows independently; an output of row {row} depends on row "
                     f"{min(others)}. Use axis=-1, not the whole batch."
                 )
-            if [_renamed(self.graph, number, renamed[row]) for number in outputs] != way.outputs:
+            alone = [_renamed(self.graph, number, names) for number in way.outputs]
+            if [_renamed(self.graph, number, renamed[row]) for number in outputs] != alone:
                 raise _OtherwiseError(
                     f"`function` must treat all rows alike; row {row} of {len(ways)} is computed otherwise "
                     "than a row alone. Use np.where, which decides row by row, and nothing that counts rows."
@@ -374,7 +375,7 @@ def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
             waiting.pop()
             operands = tuple(known[k] for k in graph.operands[node])
             given = graph.operations[node], operands, graph.values[node], graph.lines[node]
-            known[node] = graph.add(*given, turn=graph.turns[node])
+            known[node] = graph.add(*given, turn=0 if graph.closed[node] else graph.turns[node])
     return known[number]
 
 
