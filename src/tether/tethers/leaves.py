@@ -81,6 +81,7 @@ class TreeLookup(Fixed):
         for name in self.STORED:
             self.register_buffer(name, torch.from_numpy(np.array(getattr(tree, name))))
         self.depth = tree.depth
+        self.register_load_state_dict_post_hook(_derive_again)
 
     @property
     def tree(self) -> BoxTree:
@@ -96,10 +97,7 @@ class TreeLookup(Fixed):
         """(N,) whether inputs lie in the box, its limits included."""
         return ((inputs >= self.lower) & (inputs <= self.upper)).all(dim=-1)
 
-    def get_extra_state(self) -> Any:
-        """How deep the trees are."""
-        return {"depth": self.depth}
 
-    def set_extra_state(self, state: Any) -> None:
-        """Of the trees that are loaded."""
-        self.depth = int(state["depth"])
+def _derive_again(module: Any, incompatible: Any) -> None:
+    del incompatible
+    module.depth = module.tree.depth
