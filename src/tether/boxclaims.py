@@ -65,7 +65,7 @@ def rederive_boxes(model: ConstrainedModel, trusted: TrustedModel) -> None:
             value=value[rows] - turn * schema.output_angles[k],
         )  # fmt: skip
         if schema.output_angles[k]:
-            needed = np.minimum(needed, HALF_TURN)
+            needed = np.where(np.isfinite(needed), np.minimum(needed, HALF_TURN), np.inf)
         short = needed + 0.5 * rounding[rows] > bounds.remainder[rows] * (1 + 1e-9)
         if short.any():
             leaf = int(rows[np.argmax(short)])

@@ -91,7 +91,7 @@ def watched() -> Iterator[list[str]]:
     try:
         yield found
     finally:
-        sys.setprofile(before)
+        _profile_again(before)
         if collecting:
             gc.enable()
 
@@ -159,6 +159,13 @@ def _attributes(value: Any) -> list[Any]:
         return []
     held = [value.__dict__] if kind is not value and kind.__dictoffset__ else []
     return [*held, *(vars(part) for part in kind.__mro__[:-1])]
+
+
+def _profile_again(before: Any) -> None:
+    if before is None or callable(before):
+        sys.setprofile(before)
+    else:  # cProfile's, which Python gives but does not take
+        before.enable()
 
 
 def _of_objects(function: Any) -> bool:

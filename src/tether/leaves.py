@@ -77,8 +77,8 @@ def expand_boxes(
     models = [over.by_slope(slope, over.value) for slope in choices]
     models.append(over.by_range())
     remainders = np.stack([remainder for _, remainder in models])
-    if angle:  # on the circle nothing is farther than half a turn
-        remainders = np.minimum(remainders, HALF_TURN)
+    if angle:  # on the circle nothing is farther than half a turn, if it is anywhere
+        remainders = np.where(np.isfinite(remainders), np.minimum(remainders, HALF_TURN), np.inf)
     best = np.where(held & np.isfinite(remainders[0]), 0, np.argmin(remainders, axis=0))
     rows = np.arange(len(lower))
     slopes = np.stack([*choices, np.zeros_like(middle)])[best, rows]
@@ -129,13 +129,11 @@ class _Over:
     @classmethod
     def boxes(cls, program: Program, lower: Array, upper: Array, middle: Array) -> _Over:
         """M there."""
-        point = evaluate(program, middle, middle, derivatives=True)
-        shells = [
-            evaluate(
-                program, *_shell(lower, upper, middle, k / SHELLS), derivatives=True, rounding=k == SHELLS
-            )
-            for k in range(1, SHELLS + 1)
-        ]
+        inner = [(middle, middle), *(_shell(lower, upper, middle, k / SHELLS) for k in range(1, SHELLS))]
+        below, above = (np.concatenate(part) for part in zip(*inner, strict=True))
+        found = evaluate(program, below, above, derivatives=True, rounding=False)
+        point, *shells = _parts(found, len(inner))
+        shells.append(evaluate(program, lower, upper, derivatives=True))
         reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
         value = _finite(0.5 * point.lower + 0.5 * point.upper)[:, 0]
         return cls(point, shells, reach, value)
@@ -172,6 +170,12 @@ class _Over:
         return np.full_like(self.reach, np.nan), _infinite(half * (1 + 4 * _EPS))
 
 
+def _parts(enclosed: Enclosure, count: int) -> list[Enclosure]:
+    """As many of equal length."""
+    parts = zip(*(np.split(bound, count) for bound in vars(enclosed).values()), strict=True)
+    return [Enclosure(**dict(zip(vars(enclosed), part, strict=True))) for part in parts]
+
+
 def _between(enclosed: Enclosure) -> Array:
     """(K, D) the middle of derivatives."""
     return 0.5 * (enclosed.jacobian_lower + enclosed.jacobian_upper)[:, 0]
@@ -179,8 +183,6 @@ def _between(enclosed: Enclosure) -> Array:
 
 def _shell(lower: Array, upper: Array, middle: Array, share: float) -> tuple[Array, Array]:
     """The boxes, shrunk to a share around their middles, outward."""
-    if share == 1:
-        return lower, upper
     slack = 4 * _EPS * np.maximum(np.abs(lower), np.abs(upper))
     below = np.maximum(middle - share * (middle - lower) - slack, lower)
     above = np.minimum(middle + share * (upper - middle) + slack, upper)

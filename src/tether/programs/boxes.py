@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tether.kernels import in_threads
 from tether.programs.explaining import explain
-from tether.programs.interpreter import interpret_boxes, registers
+from tether.programs.interpreter import LANES, interpret_boxes, registers
 from tether.programs.program import Array, Program
 from tether.programs.refusal import EnclosureError
 from tether.programs.tracing import Function, trace
@@ -202,7 +202,8 @@ def evaluate(
     errors = np.full((rows, outputs), np.nan)
     filled = (low, high, *slopes, errors)
 
-    def run(part: slice) -> None:
+    def run(blocks: slice) -> None:
+        part = slice(blocks.start * LANES, min(blocks.stop * LANES, rows))
         interpret_boxes(
             program.tape,
             lower[part],
@@ -212,7 +213,7 @@ def evaluate(
             *(array[part] for array in filled),
         )
 
-    in_threads(run, rows)
+    in_threads(run, -(-rows // LANES))
     return Enclosure(low, high, *slopes, errors)
 
 
