@@ -66,7 +66,8 @@ def _first_shortfall(claim: Claim, program: Program, output: int, leaves: Index)
         if not failed.any():
             return None
         # Where M and A are too far apart at one point, nothing can help; nor at the last.
-        ratio = needed / np.maximum(stated[boxes.leaf], 5e-324)
+        with np.errstate(over="ignore"):
+            ratio = needed / np.maximum(stated[boxes.leaf], 1e-300)
         hopeless = failed & ((off > stated[boxes.leaf]) | (ratio > _WORTH_EFFORT) & np.isfinite(ratio))
         if effort == len(_EFFORTS) - 1:
             hopeless = failed
