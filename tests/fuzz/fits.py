@@ -2,7 +2,7 @@
 
     python tests/fuzz/fits.py --count 2000 --seed 0 --minutes 30
 
-Interval, affine and smooth tethers, next states and increments, angles in and out, float64 and float32. Weights are
+Interval, affine, smooth and box tethers, next states and increments, angles in and out, float64 and float32. Weights are
 driven to where predictions sit on their bounds; inputs are sought on faces, rims, corners, kinks and bumps. An
 excess is computed again with a hundred digits, on the circle for angles, and has no tolerance. `certify` and
 `verify` must accept what `fit` proved.
@@ -81,7 +81,7 @@ def make_case(rng: np.random.Generator) -> Case:
     data = tether.Transitions.from_arrays(
         states, controls, truth, episodes=np.arange(rows) // 5, schema=schema
     )
-    bounds = str(rng.choice(["interval", "affine", "affine", "affine"]))
+    bounds = str(rng.choice(["interval", "affine", "affine", "affine", "boxes", "boxes"]))
     settings = {
         "bounds": bounds,
         "smooth": bool(bounds == "affine" and rng.random() < 0.6),
@@ -95,6 +95,9 @@ def make_case(rng: np.random.Generator) -> Case:
     }
     if (np.array(schema.advances) >= 0).all() and rng.random() < 0.6:
         settings["target"] = str(rng.choice(["increment", "next_state"]))
+    if bounds == "boxes":
+        settings["leaves"] = int(rng.choice([50, 300]))
+        del settings["reach"]
     if rng.random() < 0.3:
         margin = rng.choice([0.3, 2.0]) * (system.high - system.low)
         settings["domain"] = {
@@ -132,11 +135,24 @@ def hostile_inputs(model, system: System, rng: np.random.Generator, count: int) 
     faces = rng.random(inputs.shape) < 0.04
     limit = np.where(rng.random(inputs.shape) < 0.5, cells.box_lower, cells.box_upper)
     inputs = np.where(faces, limit, inputs)
+    if model.bounds.kind == "boxes":
+        inputs = onto_leaves(model.bounds.tree, inputs, rng)
     turns = model.schema.input_angles
     rims = turns & (rng.random(inputs.shape) < 0.1)
     inputs = np.where(rims, rng.choice([-np.pi, np.nextafter(np.pi, 0), 3.14, -3.14], inputs.shape), inputs)
     hair = rng.random(inputs.shape) < 0.05
     return np.where(hair, np.nextafter(inputs, rng.choice([-np.inf, np.inf], inputs.shape)), inputs)
+
+
+def onto_leaves(tree, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Half of the inputs anywhere in the leaves instead, a third of these on faces and in corners."""
+    lower, upper = tree.boxes()
+    leaf = rng.integers(0, len(lower), len(inputs))
+    share = rng.random(inputs.shape)
+    face = rng.random(inputs.shape) < rng.choice([0.0, 0.0, 0.6], (len(inputs), 1))
+    share = np.where(face, np.round(share), share)
+    inside = np.clip(lower[leaf] + share * (upper - lower)[leaf], lower[leaf], upper[leaf])
+    return np.where(rng.random((len(inputs), 1)) < 0.5, inside, inputs)
 
 
 def trusted_values(function, inputs: np.ndarray, dx: int) -> np.ndarray:

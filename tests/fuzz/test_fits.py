@@ -7,7 +7,7 @@ from subject import main
 def test_a_few_fits():
     tally = main("fits", fits.run, count=24, arguments=[], seconds=120)
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert sum(tally.counts[f"fits {kind}"] for kind in ("interval", "affine", "smooth")) >= 8
+    assert sum(tally.counts[f"fits {kind}"] for kind in ("interval", "affine", "smooth", "boxes")) >= 8
 
 
 def test_a_delta_that_is_too_small_is_found(monkeypatch):

@@ -66,7 +66,8 @@ def _first_shortfall(claim: Claim, program: Program, output: int, leaves: Index)
         if not failed.any():
             return None
         # Where M and A are too far apart at one point, nothing can help; nor at the last.
-        ratio = needed / np.maximum(stated[boxes.leaf], 5e-324)
+        with np.errstate(over="ignore"):
+            ratio = needed / np.maximum(stated[boxes.leaf], 1e-300)
         hopeless = failed & ((off > stated[boxes.leaf]) | (ratio > _WORTH_EFFORT) & np.isfinite(ratio))
         if effort == len(_EFFORTS) - 1:
             hopeless = failed
@@ -112,7 +113,7 @@ class _Boxes:
         pinned = self.claim.bounds("pinned")
         middle = np.clip(0.5 * self.low + 0.5 * self.high, self.low, self.high)
         free = np.isnan(pinned)
-        held = (free | ((self.low <= pinned) & (pinned <= self.high))).all(axis=1)
+        held = np.logical_and.reduce(free | ((self.low <= pinned) & (pinned <= self.high)), axis=1)
         return np.where(held[:, None] & ~free, pinned, middle)
 
     def needed(self, shells: int) -> tuple[Array, Array]:
@@ -163,8 +164,9 @@ class _Boxes:
         value, reference = self.claim.bounds("value")[self.leaf], self.claim.bounds("reference")
         total = value, value
         for column in range(point.shape[1]):
-            way = intervals.subtract((point[:, column],) * 2, (reference[column],) * 2)
-            total = intervals.add(total, intervals.multiply((self.slope[:, column],) * 2, way))
+            at, slope = point[:, column], self.slope[:, column]
+            way = intervals.subtract((at, at), (reference[column], reference[column]))
+            total = intervals.add(total, intervals.multiply((slope, slope), way))
         return total
 
     def _gap(self, exact: tuple[Array, Array], model: Interval) -> tuple[Interval, Array]:

@@ -105,7 +105,7 @@ class Claim:
 
     def in_domain(self, inputs: Array) -> NDArray[np.bool_]:
         """(N,) of boxes: whether something is claimed of every output at inputs (N, D) of the box."""
-        return self.claimed[self.trees.find(inputs)].all(axis=1)
+        return np.logical_and.reduce(self.claimed[self.trees.find(inputs)], axis=1)
 
     @cached_property
     def places(self) -> Array:

@@ -113,7 +113,7 @@ def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: floa
     lemma = claim.arrays.get("bounds.lemma")
     yield f"deltas['{name}'].lemma", entry["lemma"], None if lemma is None else float(lemma[output])
     worst = np.argsort(-delta, kind="stable")[:5]
-    remainder = entry.get("remainder")
+    remainder: Any = entry.get("remainder")
     if claim.kind == "boxes":
         own = _leaves_of(claim, output)
         worst = own[worst]
