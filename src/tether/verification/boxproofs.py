@@ -54,15 +54,14 @@ def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str |
 
 def _first_shortfall(claim: Claim, program: Program, output: int, leaves: Index) -> str | None:
     stated = claim.bounds("remainder")
-    if claim.schema.output_angles[output]:  # no two angles are farther apart
-        leaves = leaves[stated[leaves] < HALF_TURN]
-    if not len(leaves):
-        return None
+    # No two angles are farther apart, if there are two: M must have a value.
+    round_ = bool(claim.schema.output_angles[output])
     boxes = _Boxes(claim, program, output, leaves, claim.trees.lower[leaves], claim.trees.upper[leaves])
     for effort, shells in enumerate(_EFFORTS):
         boxes = boxes.halved() if effort >= _WHOLE else boxes
         needed, off = boxes.needed(shells)
-        failed = ~(needed <= stated[boxes.leaf])
+        enough = needed <= stated[boxes.leaf]
+        failed = ~(enough | (round_ & np.isfinite(needed) & (stated[boxes.leaf] >= HALF_TURN)))
         if not failed.any():
             return None
         # Where M and A are too far apart at one point, nothing can help; nor at the last.
