@@ -347,10 +347,11 @@ def test_leaves_lie_where_inputs_are_led(fitted):
 
 
 def test_an_angle_that_is_nowhere_is_not_near_anything() -> None:
+    from tether.data import HALF_TURN
     from tether.leaves import expand_boxes
     from tether.programs import program_of
 
     program = program_of(lambda s, u: 1 / s, np.array([[0.5]]), np.array([[1.0]]), 1)
     leaves = expand_boxes(program, np.array([[-1.0], [0.1]]), np.array([[1.0], [1.0]]), angle=True)
     assert np.isinf(leaves.remainder[0])
-    assert leaves.remainder[1] == np.pi
+    assert leaves.remainder[1] == HALF_TURN
