@@ -95,6 +95,7 @@ class BoxBounds:
         tree, output = self.tree, self.output
         reach = np.maximum(np.abs(tree.lower - self.reference), np.abs(tree.upper - self.reference))
         size = np.abs(self.value) + np.abs(self.slope) @ reach + self.room[output]
+        size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0)
         return output_rounding_over(tree.lower, tree.upper, schema)(size, output)
 
 
