@@ -159,13 +159,13 @@ def changed(path, **metadata):
 def test_files_of_another_kind_or_version_are_refused(model, tmp_path) -> None:
     path = tmp_path / "model.safetensors"
     tether.save(model, path)
-    with pytest.raises(ValueError, match="must have interval or affine bounds to be verified"):
+    with pytest.raises(ValueError, match="must have interval, affine or box bounds to be verified"):
         tether.verify(path, M)
     changed(path, kind="convex")
     with pytest.raises(tether.StorageError, match="`kind` must be one of .*; got 'convex'"):
         tether.load(path)
     changed(path, kind="monotone", format_version=3)
-    with pytest.raises(tether.StorageError, match="must have format version at most 1; got 2"):
+    with pytest.raises(tether.StorageError, match="must have format version at most 2; got 3"):
         tether.load(path)
 
 
