@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tether.atomic import write_text
-from tether.certificate import ApproximationCost, Certificate, Domain, OutputDelta, Recheck
+from tether.certificate import ApproximationCost, BandClaim, Certificate, Domain, OutputDelta, Recheck
 from tether.report.curves import TITLES, History, curves_data
 from tether.report.page import Animation, Chapter, Picture, Section, Verdict, book
 from tether.report.reading import (
@@ -27,9 +27,11 @@ from tether.report.reading import (
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, has_cells, seeds_grid, values_of
 from tether.report.tables import (
     Grid,
+    band_lines,
     cost_line,
     delta_grid,
     domain_lines,
+    errors_grid,
     number,
     percent,
     ratio,
@@ -83,7 +85,7 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
     sections = [
         Section("Verdicts", verdicts=verdicts),
         Section("Failed runs", results.get("failed", [])),
-        Section("Results", grids=[seeds_grid(runs, _headings(results))]),
+        Section("Results", grids=_results_grids(results)),
         Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),
@@ -97,6 +99,15 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
         results.get("command", ""),
         results.get("versions", {}),
     )
+
+
+def _results_grids(results: Mapping[str, Any]) -> list[Grid]:
+    """Losses of all methods, and of one seed's the errors of each output in its unit."""
+    runs = results["runs"]
+    grids = [seeds_grid(runs, _headings(results))]
+    errors = errors_grid(runs, results["units"])
+    alone = len({run.get("seed") for run in runs}) == 1
+    return [*grids, errors] if errors is not None and alone else grids
 
 
 _CURVES = (
@@ -195,13 +206,15 @@ def certificate_from(content: Mapping[str, Any]) -> Certificate:
         "domain": _made(Domain, content["domain"]),
         "recheck": _made(Recheck, content["recheck"]),
         "assumptions": tuple(content["assumptions"]),
+        "band": _made(BandClaim, content["band"]) if content.get("band") else None,
+        "concerns": tuple(content.get("concerns", ())),
     }
     return _made(Certificate, {**content, **parts})
 
 
 def _made(kind: Any, content: Mapping[str, Any]) -> Any:
-    """A dataclass from a table that may hold what a newer version added."""
-    return kind(**{field.name: content[field.name] for field in fields(kind)})
+    """A dataclass from a table that may hold what a newer version added, or lack what has a default."""
+    return kind(**{field.name: content[field.name] for field in fields(kind) if field.name in content})
 
 
 def _certificate_sections(
@@ -243,11 +256,13 @@ def _certificate_facts(
     facts = [
         ("What is claimed", [certificate.claim]),
         ("Where it holds", domain_lines(certificate)),
+        ("What it is worth", [f"{concern}." for concern in certificate.concerns]),
+        ("What is claimed of reality", band_lines(certificate)),
         ("What it assumes", certificate.assumptions),
         ("What was checked", [recheck_line(certificate), *([] if cost is None else [cost_line(cost)])]),
         ("The trusted model", [f"{certificate.trusted_name}, source sha256 {digest}"]),
     ]
-    return facts
+    return [(name, lines) for name, lines in facts if lines]
 
 
 def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:

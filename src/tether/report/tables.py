@@ -127,8 +127,9 @@ def band_lines(certificate: Certificate) -> list[str]:
 def recheck_line(certificate: Certificate) -> str:
     """What fresh points showed."""
     recheck = certificate.recheck
+    place = "cells" if certificate.domain.radius is not None else "leaves"
     return (
-        f"{recheck.points} new points inside the cells came to at most "
+        f"{recheck.points} new points inside the {place} came to at most "
         f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the "
         f"bounds at {percent(recheck.outside_bounds)} of them."
     )
