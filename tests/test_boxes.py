@@ -207,6 +207,9 @@ def test_from_the_command_line(data, tmp_path: Path):
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert {run["method"] for run in results["runs"]} >= {"Trusted", "Vanilla Δ", "Direct", "Tethered"}
     assert set(results["runs"][-1]["rmse"]) == {"angle", "speed"}
+    shown = CliRunner().invoke(app, ["info", str(tmp_path / "run")])
+    assert shown.exit_code == 0, shown.output
+    assert "operating box" in shown.output
     checked = CliRunner().invoke(app, ["verify", str(tmp_path / "run"), "--trusted", trusted])
     assert checked.exit_code == 0, checked.output
 

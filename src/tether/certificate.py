@@ -239,11 +239,8 @@ def certify(
         )
     coverage = [None if part is None else _coverage(model, part.inputs) for part in (transitions, probes)]
     held_out = None if transitions is None else transitions.inputs
-    if boxes:
-        deltas = box_deltas(model, held_out)
-    else:
-        found = fresh.farthest if evidence == "sampled" else None
-        deltas = output_deltas(model, found=found, held_out=held_out)
+    found = fresh.farthest if evidence == "sampled" else None
+    deltas = output_deltas(model, found=found, held_out=held_out)
     return Certificate(
         claim=claim_of(model.bounds),
         evidence=evidence,
@@ -271,7 +268,7 @@ def _domain(model: ConstrainedModel, coverage_D: float | None, coverage_omega: f
     return Domain(radius, box, coverage_D, coverage_omega, share)
 
 
-def box_deltas(model: ConstrainedModel, held_out: Array | None) -> tuple[OutputDelta, ...]:
+def _box_deltas(model: ConstrainedModel, held_out: Array | None) -> tuple[OutputDelta, ...]:
     """Delta of each output over the box and held-out inputs (N, D), and what of it is not room."""
     bounds, schema = model.bounds, model.schema
     assert bounds.kind == "boxes"
@@ -457,6 +454,8 @@ def output_deltas(
     model: ConstrainedModel, *, found: tuple[float, ...] | None = None, held_out: Array | None = None
 ) -> tuple[OutputDelta, ...]:
     """Delta of each output over cells and held-out inputs (N, D); never below what was `found` since."""
+    if model.bounds.kind == "boxes":
+        return _box_deltas(model, held_out)
     delta, lemma = model.bounds.delta, model.bounds.lemma
     worst = np.argsort(-delta, axis=0, kind="stable")[:5]
     single = _single_delta(model)

@@ -350,7 +350,7 @@ def info(model: ModelPath) -> None:
         rows |= {
             "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
             "evidence": learned.bounds.evidence,
-            "coverage radius": f"{learned.cells.radii.max():.4g} (scaled) at most",
+            **_domain(learned),
         }
     elif is_direct(learned):
         rows |= {
@@ -385,6 +385,16 @@ def info(model: ModelPath) -> None:
     console.print(table)
     if is_constrained(learned):
         console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))
+
+
+def _domain(model: Model) -> dict[str, str]:
+    """Where something is claimed: near memories, or in a box."""
+    bounds = model.bounds
+    if bounds.kind != "boxes":
+        return {"coverage radius": f"{model.cells.radii.max():.4g} (scaled) at most"}
+    limits = zip(model.schema.inputs, bounds.tree.lower, bounds.tree.upper, strict=True)
+    box = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, low, high in limits)
+    return {"leaves": f"{bounds.tree.leaves:,}", "operating box": box}
 
 
 def _prediction_csv(prediction: Prediction, model: Model, inputs: Inputs) -> str:
