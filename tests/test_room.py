@@ -28,7 +28,7 @@ def observed(rng: np.random.Generator, episodes: int, rows: int, cells: int) -> 
     episode = np.repeat(np.arange(episodes), rows)
     level = rng.uniform(0.5, 1.5, episodes)[episode]
     distance = np.abs(rng.normal(size=(len(cell), 2))) * (level * (1 + cell))[:, None] * [1.0, 1e-3]
-    return Spread(cell, distance, episode)
+    return Spread(cell, distance, episode, np.ones(len(cell)))
 
 
 def test_new_episodes_lie_in_the_band() -> None:
@@ -77,7 +77,17 @@ def test_cells_without_data(unseen: str) -> None:
 
 def test_an_exact_model_leaves_no_room() -> None:
     cells = chain(3)
-    seen = Spread(np.zeros(30, dtype=np.int64), np.zeros((30, 1)), np.repeat(np.arange(3), 10))
+    seen = Spread(np.zeros(30, dtype=np.int64), np.zeros((30, 1)), np.repeat(np.arange(3), 10), np.ones(30))
     half_width, band = calibrate_room(cells, seen, alpha=0.01)
     assert (half_width == 0).all()
     assert band.rows == ()
+
+
+def test_where_probes_close_the_room_less_is_claimed() -> None:
+    rng = np.random.default_rng(5)
+    cells, seen = chain(8), observed(rng, 40, 100, 8)
+    closed = rng.random(len(seen.cell)) < 0.1
+    shut = Spread(seen.cell, seen.distance, seen.episode, np.where(closed, 0.0, 1.0))
+    _, band = calibrate_room(cells, shut, alpha=0.01)
+    assert band.inside == pytest.approx(0.9, abs=0.02)
+    assert band.probability <= 0.9

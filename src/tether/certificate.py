@@ -91,6 +91,8 @@ class BandClaim:
     Attributes:
         probability: at least how likely each output of a new row of a new episode lies in the band.
         alpha: share of rows that may lie outside, as asked for.
+        inside: share of the rows it was calibrated on that lie inside; less than asked for where probes close
+            the room although reality leaves M.
         episodes: how many it was calibrated on; with few of them little can be claimed.
         missed: by output, the share of held-out rows outside; None where there are none.
         rows: rows of training and validation data, in that order, to look at.
@@ -98,6 +100,7 @@ class BandClaim:
 
     probability: float
     alpha: float
+    inside: float
     episodes: int
     missed: tuple[float, ...] | None
     rows: tuple[int, ...]

@@ -69,7 +69,9 @@ _COLUMNS = {
     "advances": items(whole(-1, MOST_COLUMNS)),
 }
 SCHEMA = documents.record(_COLUMNS)
-_BAND = documents.record({"probability": share, "alpha": share, "episodes": whole(1), "rows": items(whole())})
+_BAND = documents.record(
+    {"probability": share, "alpha": share, "inside": share, "episodes": whole(1), "rows": items(whole())}
+)
 _RECORD = documents.record(
     {},
     {

@@ -39,12 +39,15 @@ class Band:
 
     Attributes:
         alpha: share of rows that may lie outside the band, as asked for.
+        inside: share of the rows it was calibrated on that lie inside, of the output with the least; fewer
+            than asked for where probes close the room although reality leaves M.
         episodes: how many it was calibrated on.
         factor: (P,) half-widths in units of the local scale.
         rows: training rows to look at: far outside, farthest first.
     """
 
     alpha: float
+    inside: float
     episodes: int
     factor: Array
     rows: tuple[int, ...]
@@ -52,7 +55,7 @@ class Band:
     @property
     def probability(self) -> float:
         """At least how likely a new row of a new episode lies in the band."""
-        return (1 - self.alpha) * self.episodes / (self.episodes + 1)
+        return min(1 - self.alpha, self.inside) * self.episodes / (self.episodes + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +66,17 @@ class Spread:
         cell: (N,) of each row.
         distance: (N, P) from M's first-order model.
         episode: (N,) which row belongs to which.
+        opening: (N,) share of the half-width that is open at each row, which probes may close.
     """
 
     cell: Numbers
     distance: Array
     episode: NDArray
+    opening: Array
 
     def part(self, rows: NDArray[np.bool_]) -> Spread:
         """Some rows."""
-        return Spread(self.cell[rows], self.distance[rows], self.episode[rows])
+        return Spread(self.cell[rows], self.distance[rows], self.episode[rows], self.opening[rows])
 
 
 def calibrate_room(
@@ -96,7 +101,9 @@ def calibrate_room(
     beyond = np.divide(score, factor, out=np.zeros_like(score), where=factor > 0).max(axis=1, initial=0.0)
     wild = np.argsort(-beyond, kind="stable")[:_MOST_LISTED]
     rows = tuple(int(row) for row in wild if beyond[row] > _WILD)
-    return half_width, Band(alpha, len(np.unique(seen.episode)), factor, rows)
+    inside = score <= factor * seen.opening[:, None]
+    least = float((weight[:, None] * inside).sum(axis=0).min(initial=1.0))
+    return half_width, Band(alpha, least, len(np.unique(seen.episode)), factor, rows)
 
 
 def local_scale(cells: Cells, seen: Spread) -> Array:

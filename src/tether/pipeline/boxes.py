@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from tether.boxes import BoxBounds
@@ -18,6 +19,7 @@ from tether.pipeline.problem import Problem
 from tether.progress import Reporter, silent
 from tether.ranges import target_program
 from tether.room import Band, Spread, calibrate_room
+from tether.tethers.blending import PINNED_REACH, opening
 from tether.trusted import TrustedModel
 
 _MARGIN = 0.25
@@ -47,7 +49,7 @@ class Boxed:
     def record(self) -> dict[str, Any]:
         """What is saved of it with a model."""
         band = self.band
-        noted = {"probability": band.probability, "alpha": band.alpha, "episodes": band.episodes}
+        noted = {name: getattr(band, name) for name in ("probability", "alpha", "inside", "episodes")}
         return {"band": {**noted, "rows": list(band.rows)}, "stopped": self.grown.stopped}
 
 
@@ -151,8 +153,19 @@ def _room(
     observed = np.concatenate([part.target(target) for part in parts])
     episodes = np.concatenate([part.episodes for part in parts])
     distance = problem.split.train.schema.distance(observed, bounds.evaluate(inputs))
-    seen = Spread(cells.locate(inputs).cell, distance, episodes)
+    open_ = _opening(inputs, bounds.pinned, cells.scale)
+    seen = Spread(cells.locate(inputs).cell, distance, episodes, open_)
     return calibrate_room(cells, seen, alpha=config.alpha, unseen=config.unseen)
+
+
+def _opening(inputs: Array, pinned: Array, scale: Array) -> Array:
+    """(N,) share of the half-width that the tether will open at inputs (N, D)."""
+    agreed = np.isfinite(pinned)
+    rate = np.where(agreed, 1 / (scale * PINNED_REACH), 0.0)
+    if not agreed.any():
+        return np.ones(len(inputs))
+    given = (torch.from_numpy(part) for part in (inputs, np.where(agreed, pinned, 0.0), rate))
+    return opening(*given)[:, 0].numpy()
 
 
 def _rounded(bounds: BoxBounds, half_width: Array, schema: Schema, budget: Array | None) -> BoxBounds:

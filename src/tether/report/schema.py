@@ -52,6 +52,7 @@ _BAND = record(
     {
         "probability": share,
         "alpha": share,
+        "inside": share,
         "episodes": whole(1),
         "missed": maybe(items(share)),
         "rows": items(whole()),

@@ -119,6 +119,11 @@ def band_lines(certificate: Certificate) -> list[str]:
         f"Reality: each output of a new row lies in the band with probability {percent(band.probability)} or "
         f"more, over episodes like the {band.episodes} it was calibrated on (statistical){missed}."
     ]
+    if band.inside < 1 - band.alpha:
+        lines.append(
+            f"That is less than the {percent(1 - band.alpha)} asked for: where probes ask for M it is followed, "
+            "and reality is not always there."
+        )
     if band.rows:
         lines.append(f"Rows to look at, far outside: {', '.join(map(str, band.rows))}.")
     return lines

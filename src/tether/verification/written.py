@@ -26,7 +26,7 @@ _FIELDS |= {"trusted_source_sha256", "approximation_cost", "band", "concerns"}
 _DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
 _DELTA_FIELDS |= {"remainder"}
 _DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega", "coverage_box"}
-_BAND_FIELDS = {"probability", "alpha", "episodes", "missed", "rows"}
+_BAND_FIELDS = {"probability", "alpha", "inside", "episodes", "missed", "rows"}
 _NOT_VOUCHED = ("recheck", "trusted_name", "approximation_cost", "band")
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -148,11 +148,12 @@ def _band_pairs(stated: dict[str, Any] | None, claim: Claim) -> Iterator[tuple[s
         yield "band", stated, own
         return
     yield from _known("band.", stated, _BAND_FIELDS)
-    for field in ("alpha", "episodes", "rows"):
+    for field in ("alpha", "inside", "episodes", "rows"):
         yield f"band.{field}", stated[field], own[field]
     # By n episodes at most n / (n + 1) of what a quantile holds can be claimed of a new one.
     episodes = own["episodes"]
-    yield "band.probability", stated["probability"], (1 - own["alpha"]) * episodes / (episodes + 1)
+    held = min(1 - own["alpha"], own["inside"])
+    yield "band.probability", stated["probability"], held * episodes / (episodes + 1)
     if stated["missed"] is not None:
         yield "band.missed", len(stated["missed"]), len(claim.schema.outputs)
 
