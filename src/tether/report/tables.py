@@ -121,8 +121,8 @@ def band_lines(certificate: Certificate) -> list[str]:
     ]
     if band.inside < 1 - band.alpha:
         lines.append(
-            f"That is less than the {percent(1 - band.alpha)} asked for: where probes ask for M it is followed, "
-            "and reality is not always there."
+            f"That is less than the {percent(1 - band.alpha)} asked for: where probes ask for M it is "
+            "followed, and reality is not always there."
         )
     if band.rows:
         lines.append(f"Rows to look at, far outside: {', '.join(map(str, band.rows))}.")
