@@ -616,7 +616,7 @@ def make_newer(path: Path) -> None:
         (lambda path: path.write_bytes(b"not a model"), "it cannot be read"),
         (lambda path: write_tensors(path, {"a": torch.zeros(1)}, {}), "safetensors file of another kind"),
         (flip_a_bit, "must match its own digest"),
-        (make_newer, "must have format version at most 1; got 99"),
+        (make_newer, "must have format version at most 2; got 99"),
         (Path.unlink, "must be a file; there is none"),
     ],
     ids=["truncated", "text", "foreign", "tampered", "newer", "absent"],
