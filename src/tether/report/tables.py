@@ -75,10 +75,15 @@ def errors_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Gri
     names = list(held[0]["rmse"])
     header = ("method", *(f"{name} [{units[name]}]" if units.get(name) else name for name in names))
     rows = [
-        (run_name(run), *(f"{number(run['rmse'][k])} ({number(run['worst_error'][k])})" for k in names))
+        (run_name(run), *(f"{_of(run, 'rmse', name)} ({_of(run, 'worst_error', name)})" for name in names))
         for run in held
     ]
     return Grid("Error on held-out data by output: root mean square (worst)", header, tuple(rows))
+
+
+def _of(run: Mapping[str, Any], measure: str, output: str) -> str:
+    """What a run measured of an output; a dash where it did not."""
+    return number((run.get(measure) or {}).get(output))
 
 
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
