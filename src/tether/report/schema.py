@@ -208,6 +208,9 @@ def _check_run(run: dict[str, Any], place: str) -> None:
     """What a run must say because it says something else."""
     if run["method"] != "Trusted" and "delta_certified" not in run and LOSSES[0] not in run:
         raise Misfit(f"`{place}.{LOSSES[0]}` is missing")
+    claims = "delta_certified" in run or run.get("attack_max_ratio") is not None
+    if claims and "evidence_level" not in run:
+        raise Misfit(f"`{place}.evidence_level` is missing")
     if "coverage_D" not in run or "delta_certified" not in run:
         return
     for name in ("coverage_omega", "evidence_level", "delta_D", LOSSES[0]):
