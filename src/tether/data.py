@@ -64,7 +64,10 @@ def near(values: Array, reference: Array) -> Array:
 def check_matrix(name: str, values: ArrayLike, names: Sequence[str] | None = None) -> Array:
     """`values` as a finite float64 matrix; raises naming the first bad row and column."""
     try:
-        matrix = np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        matrix = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"`{name}` must hold numbers; got {type(values).__name__} ({error}).") from None
     if matrix.ndim != 2:
