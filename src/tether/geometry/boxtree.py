@@ -71,7 +71,7 @@ class BoxTree:
 
     @property
     def nodes(self) -> tuple[Numbers, Numbers, Array, Numbers, Numbers]:
-        """What :func:`find_leaves` is given besides the inputs."""
+        """What :func:`leaves_of` is given besides the inputs."""
         return self.roots, self.cut, self.threshold, self.left, self.right
 
     def fault(self) -> str | None:
@@ -95,19 +95,7 @@ class BoxTree:
 
     def find(self, inputs: Array) -> Numbers:
         """(N, P) leaves of inputs (N, D); beyond the box, those at its rim."""
-        inputs = np.ascontiguousarray(inputs)
-        found = np.empty((len(inputs), len(self.roots)), np.int64)
-
-        def run(rows: slice) -> None:
-            find_leaves(
-                inputs[rows], self.roots, self.cut, self.threshold, self.left, self.right, found[rows]
-            )
-
-        if found.size < _SMALL_WORK:
-            run(slice(0, len(inputs)))
-        else:
-            in_threads(run, len(inputs))
-        return found
+        return leaves_of(np.ascontiguousarray(inputs), *self.nodes)
 
     def contains(self, inputs: Array) -> NDArray[np.bool_]:
         """(N,) whether inputs (N, D) lie in the box."""
@@ -128,8 +116,24 @@ class BoxTree:
         return lower, upper
 
 
+def leaves_of(
+    inputs: Array, roots: Numbers, cut: Numbers, threshold: Array, left: Numbers, right: Numbers
+) -> Numbers:
+    """:meth:`BoxTree.find` of the arrays that a tree consists of, all C-contiguous."""
+    found = np.empty((len(inputs), len(roots)), np.int64)
+
+    def run(rows: slice) -> None:
+        _walk(inputs[rows], roots, cut, threshold, left, right, found[rows])
+
+    if found.size < _SMALL_WORK:
+        run(slice(0, len(inputs)))
+    else:
+        in_threads(run, len(inputs))
+    return found
+
+
 @compiled
-def find_leaves(inputs, roots, cut, threshold, left, right, found):
+def _walk(inputs, roots, cut, threshold, left, right, found):
     """Fills `found` (N, P) with the leaf of each row in each tree."""
     for row in range(inputs.shape[0]):
         for output in range(roots.shape[0]):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tether.boxes import BoxBounds
 from tether.cells import Cells
@@ -38,13 +37,11 @@ class Boxed:
         bounds: over the operating box.
         grown: the trees.
         band: what is claimed of reality.
-        residual: (P,) what M is off by on training data, root mean square, without wild rows.
     """
 
     bounds: BoxBounds
     grown: Grown
     band: Band
-    residual: Array
 
     def record(self) -> dict[str, Any]:
         """What is saved of it with a model."""
@@ -84,12 +81,14 @@ def build_boxes(
     """Trees grown until M's first-order models are good enough, and room calibrated on whole episodes."""
     train = problem.split.train
     schema, target = train.schema, resolve_target(config.target, train)
-    everything = np.concatenate([part.inputs for part in (*problem.data[:2], *problem.probes)])
-    lower, upper = operating_box(everything, schema, config.domain)
+    # Not what is kept for testing, of which the box will be asked how much it covers.
+    seen = np.concatenate([part.inputs for part in (*problem.data[:2], *problem.probes[:2])])
+    lower, upper = operating_box(seen, schema, config.domain)
     program = target_program(problem.trusted, schema, target, lower[None], upper[None])
-    residual = typical_residual(problem, target)
     budget = resolve_budget(config.delta, schema)
-    tolerance = np.maximum(_OF_RESIDUAL * residual, _LEAST_TOLERANCE * train.target(target).std(axis=0))
+    tolerance = np.maximum(
+        _OF_RESIDUAL * typical_residual(problem), _LEAST_TOLERANCE * train.target(target).std(axis=0)
+    )
     tolerance = np.maximum(tolerance, np.finfo(np.float64).tiny)
     if budget is not None:
         tolerance = np.minimum(tolerance, 0.5 * budget)
@@ -100,11 +99,11 @@ def build_boxes(
     half_width, band = _room(problem, cells, plain, target, config)
     bounds = _rounded(plain, half_width, schema, budget)
     _check_budget(bounds, schema)
-    return Boxed(bounds, grown, band, residual)
+    return Boxed(bounds, grown, band)
 
 
-def typical_residual(problem: Problem, target: Target) -> Array:
-    """(P,) root mean square of what M is off by on training data, the wildest hundredth left out."""
+def typical_residual(problem: Problem) -> Array:
+    """(P,) root mean square of what M is off by on training data, wild rows counted as 99 % of them are."""
     part, schema = problem.data[0], problem.split.train.schema
     assert part.next_states is not None
     away = schema.distance(part.next_states, part.trusted)
@@ -196,8 +195,3 @@ def _check_budget(bounds: BoxBounds, schema: Schema) -> None:
             f"{worst[output] - bounds.most[output]:.4g}. Allow {1.05 * worst[output]:.4g}, more leaves, or a "
             "smaller domain."
         )
-
-
-def touched_share(bounds: BoxBounds, inputs: Array) -> NDArray[np.bool_]:
-    """(N,) whether inputs lie in the box, in leaves over which something is known of M."""
-    return bounds.tree.contains(inputs) & np.isfinite(bounds.remainder[bounds.tree.find(inputs)]).all(axis=1)

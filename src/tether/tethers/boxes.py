@@ -32,13 +32,14 @@ class BoxTether(CellTether):
     pinned_rate: Tensor
     angles: Tensor
 
+    STORED = ("reference", "value", "slope", "remainder", "half_width", "most", "angles")
+
     def __init__(self, cells: Cells, bounds: BoxBounds) -> None:
         super().__init__(cells, bounds)
         self._bounds = bounds
         self.leaves = TreeLookup(bounds.tree)
         agreed = np.isfinite(bounds.pinned)
-        names = ("reference", "value", "slope", "remainder", "half_width", "most", "angles")
-        self.keep({name: getattr(bounds, name) for name in names})
+        self.keep({name: getattr(bounds, name) for name in self.STORED})
         self.keep(
             {
                 "pinned": np.where(agreed, bounds.pinned, 0.0),
@@ -58,12 +59,11 @@ class BoxTether(CellTether):
     def derive(self) -> None:
         """Takes up the buffers as they are."""
         agreed = self._array("pinned_rate") > 0
-        names = ("reference", "value", "slope", "remainder", "half_width", "most", "angles")
         self._bounds = replace(
             self._bounds,
             tree=self.leaves.tree,
             pinned=np.where(agreed, self._array("pinned"), np.nan),
-            **{name: self._array(name) for name in names},
+            **{name: self._array(name) for name in self.STORED},
         )
         self._settle()
 

@@ -12,12 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tether.geometry.boxtree import BoxTree, find_leaves
-from tether.kernels import in_threads
+from tether.geometry.boxtree import BoxTree, leaves_of
 from tether.tethers.lookup import by_row
 from tether.tethers.tether import Fixed
-
-_SMALL_WORK = 4096
 
 
 @torch.library.custom_op("tether::leaves", mutates_args=())
@@ -26,18 +23,8 @@ def _leaves(
 ) -> Tensor:
     if points.device.type != "cpu":
         return walk(points, roots, cut, threshold, left, right, depth)
-    rows = points.detach().contiguous().numpy()
-    nodes = [part.detach().numpy() for part in (roots, cut, threshold, left, right)]
-    found = np.empty((len(rows), len(nodes[0])), np.int64)
-
-    def run(part: slice) -> None:
-        find_leaves(rows[part], *nodes, found[part])
-
-    if found.size < _SMALL_WORK:
-        run(slice(0, len(rows)))
-    else:
-        in_threads(run, len(rows))
-    return torch.from_numpy(found)
+    nodes = (part.detach().numpy() for part in (roots, cut, threshold, left, right))
+    return torch.from_numpy(leaves_of(points.detach().contiguous().numpy(), *nodes))
 
 
 @_leaves.register_fake
