@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from sizes import size
-from tether.nearest import NearestIndex, nearest
+from tether.geometry.nearest import NearestIndex, nearest
 
 ROWS, TREE_ROWS, MEMORIES = size((1_000_000, 50_000, 2000), (2000, 100, 50))
 

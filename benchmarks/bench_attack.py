@@ -13,9 +13,10 @@ import joblib
 import numpy as np
 
 from sizes import size
-from tether.attack import attack
-from tether.constrained import ConstrainedModel, mlp
-from tether.pipeline import FitConfig, build_tether, prepare
+from tether.claims.attack import attack
+from tether.fitting import FitConfig, build_tether, prepare
+from tether.model import mlp
+from tether.model.assembling import constrained_model
 from tether_studies import parked_car
 
 CELLS = size(1000, 20)
@@ -31,7 +32,7 @@ def model_of(trusted):
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config)
     tether = build_tether(problem, config)
     frame = problem.frame(tether.target)
-    return ConstrainedModel(mlp(frame.features_width, 3, (8,)), frame, tether.cells, tether.bounds)
+    return constrained_model(mlp(frame.features_width, 3, (8,)), frame, tether.cells, tether.bounds)
 
 
 def integrated(steps):

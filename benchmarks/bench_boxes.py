@@ -14,8 +14,10 @@ import numpy as np
 
 from bench_enclosure import quadrotor
 from sizes import size
-from tether.growth import Aim, grow
-from tether.programs import program_of
+from tether.data import Schema
+from tether.evidence import Proved, Question
+from tether.tethers.growth import Aim, grow
+from tether.trusted import TrustedModel
 from tether_studies import parked_car
 
 PI = np.pi
@@ -64,11 +66,14 @@ def grown(function, box, tolerance, most, states=None):
     low, high = np.array(box, dtype=np.float64).T.copy()
     states = len(low) if states is None else states
     start = time.perf_counter()
-    program = program_of(function, low[None], high[None], states)
-    outputs = len(program.tape.outputs)
-    none = np.full(len(low), np.nan)
-    aim = Aim(np.full(outputs, tolerance), np.empty((0, len(low))), np.zeros(outputs, dtype=bool), none, most)
-    found = grow(program, low, high, aim)
+    outputs = function(low[None, :states], low[None, states:]).shape[1]
+    names = tuple(f"x{k}" for k in range(len(low)))
+    schema = Schema(
+        names[:states], names[states:], tuple(f"y{k}" for k in range(outputs)), advances=(-1,) * outputs
+    )
+    question = Question(TrustedModel(function), schema, "next_state", low, high)
+    aim = Aim(np.full(outputs, tolerance), np.empty((0, len(low))), most)
+    found = grow(Proved().expander(question), aim)
     return found, time.perf_counter() - start
 
 

@@ -1,6 +1,6 @@
 """A constrained prediction, cell lookup included, against the bare network.
 
-Two layers of 1024, 2,500 memories, 5 inputs, 3 outputs: the paper's vehicle. The bare network gets its
+Two layers of 1024, 2,500 memories, 20,000 leaves, 5 inputs, 3 outputs: the paper's vehicle. The bare network gets its
 features ready-made as a float32 tensor; the constrained model starts from physical NumPy arrays.
 """
 
@@ -13,17 +13,22 @@ import numpy as np
 import torch
 
 from sizes import size
-from tether.bounds import AffineBounds, IntervalBounds
-from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling, make_schema
-from tether.remainders import Expansion, Remainder
+from tether.evidence import Proved, Question, Sampled
+from tether.geometry.cells import Cells
+from tether.model import Frame, Model, mlp
+from tether.model.assembling import constrained_model
+from tether.tethers.bounds import IntervalBounds
+from tether.tethers.expanding import expand, with_room
+from tether.tethers.growth import Aim
+from tether.trusted import TrustedModel
+from tether_studies import parked_car
 
 INPUTS, OUTPUTS = 5, 3
-MEMORIES, HIDDEN = size((2500, (1024, 1024)), (50, (16, 16)))
+MEMORIES, LEAVES, HIDDEN = size((2500, 20_000, (1024, 1024)), (50, 50, (16, 16)))
 
 
-def build(kind: str) -> ConstrainedModel:
+def build(kind: str) -> Model:
     rng = np.random.default_rng(0)
     schema = make_schema(["x", "y", "heading"], ["speed", "yaw_rate"], angles=["heading"])
     ones = np.ones(INPUTS)
@@ -32,16 +37,13 @@ def build(kind: str) -> ConstrainedModel:
     cells = Cells(memories, np.empty((0, 2), dtype=np.int64), ones, 3.0, -10 * ones, 10 * ones)
     center, width = rng.standard_normal((MEMORIES, OUTPUTS)), np.full((MEMORIES, OUTPUTS), 0.1)
     if kind == "interval":
-        bounds = IntervalBounds(center - width, center + width, 2 * width, center, "sampled")
+        bounds = IntervalBounds(center - width, center + width, 2 * width, center, Sampled())
     else:
-        slopes = rng.random((MEMORIES, 8, OUTPUTS))
-        radii = np.tile(np.arange(1, 9) * 3 / 8, (MEMORIES, 1))
-        remainder = Remainder(radii, slopes, 0 * center)
-        jacobian = rng.standard_normal((MEMORIES, OUTPUTS, INPUTS))
-        pinned = np.array([np.nan, np.nan, np.nan, 0.0, 0.0])
-        expansion, angles = Expansion(center, jacobian, remainder), schema.output_angles
-        bounds = AffineBounds(expansion, width, "proved", pinned, angles=angles)
-    return ConstrainedModel(mlp(frame.features_width, OUTPUTS, HIDDEN), frame, cells, bounds)
+        pinned, box = np.array([np.nan, np.nan, np.nan, 0.0, 0.0]), np.array([10, 10, np.pi, 10, 10])
+        question = Question(TrustedModel(parked_car.unicycle), schema, "increment", -box, box, pinned)
+        aim = Aim(np.full(OUTPUTS, 1e-12), np.empty((0, INPUTS)), LEAVES)
+        bounds = with_room(expand(question, Proved(), aim, cells).bounds, width, schema)
+    return constrained_model(mlp(frame.features_width, OUTPUTS, HIDDEN), frame, cells, bounds)
 
 
 def best_seconds(one: Callable[[], object], two: Callable[[], object], rounds: int) -> tuple[float, float]:
@@ -55,7 +57,7 @@ def best_seconds(one: Callable[[], object], two: Callable[[], object], rounds: i
     return best[0], best[1]
 
 
-def compare(model: ConstrainedModel, batch: int, rounds: int) -> tuple[float, float]:
+def compare(model: Model, batch: int, rounds: int) -> tuple[float, float]:
     rng = np.random.default_rng(batch)
     states, controls = rng.standard_normal((batch, 3)), rng.standard_normal((batch, 2))
     features = model.frame.features(torch.from_numpy(np.concatenate([states, controls], axis=1))).float()

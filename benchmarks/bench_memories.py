@@ -19,9 +19,9 @@ from sklearn.cluster import MiniBatchKMeans
 
 from bench_assignment import gaussian, seconds, trajectories, verdict
 from sizes import size
-from tether.memories import GasConfig, fit_memories
-from tether.memories import _grow as grow
-from tether.nearest import GROUP, block_shape, nearest, score_one
+from tether.geometry.memories import GasConfig, fit_memories
+from tether.geometry.memories import _grow as grow
+from tether.geometry.nearest import GROUP, block_shape, nearest, score_one
 
 ROUNDS, ROWS, MEMORIES = size((5, 30_000, 2000), (1, 500, 20))
 

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from sizes import size
-from tether.bounds import IntervalBounds
-from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Scaling, make_schema
-from tether.training import Examples, TrainingConfig, TrainingData, train
+from tether.geometry.cells import Cells
+from tether.learning.training import Examples, TrainingConfig, TrainingData, train
+from tether.model import Frame, mlp
+from tether.model.assembling import constrained_model
+from tether.tethers.bounds import IntervalBounds
 
 ROWS, MEMORIES, BATCH = size((15_000, 1000, 64), (300, 20, 16))
 
@@ -32,7 +33,7 @@ def problem(inputs: int, outputs: int, hidden: tuple[int, ...]):
     lower = np.full((MEMORIES, outputs), -2.0)
     bounds = IntervalBounds(lower, -lower, np.full_like(lower, 4.0), np.zeros_like(lower), "sampled")
     network = mlp(inputs, outputs, hidden)
-    model = ConstrainedModel(network, frame, cells, bounds, operator="clip")
+    model = constrained_model(network, frame, cells, bounds, operator="clip")
 
     def examples(rows: int) -> Examples:
         points = rng.standard_normal((rows, inputs))

@@ -1,7 +1,7 @@
 """Draws docs/images/convergence.png: proved delta against the number of memories, on log-log axes.
 
-A grid of K memories over a square and over a cube; interval bounds fall as K^(-1/d), affine ones as
-K^(-2/d). ``tests/guarantee/test_affine_tethers.py`` asserts the slopes.
+A grid of K memories over a square and over a cube, and as many leaves; interval bounds fall as K^(-1/d), affine ones
+as K^(-2/d). ``tests/guarantee/test_affine_tethers.py`` asserts the slopes.
 """
 
 from pathlib import Path
@@ -11,11 +11,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sizes import TINY, size
-from tether.cells import Cells
 from tether.data import make_schema
-from tether.ranges import proved_range
-from tether.remainders import expand
+from tether.evidence import Proved, Question
+from tether.evidence.ranges import proved_range
+from tether.geometry.cells import Cells
 from tether.report.figures import as_png, styled
+from tether.tethers.growth import Aim, grow
 from tether.trusted import TrustedModel
 
 SIDES = size({2: (4, 6, 9, 14, 21, 32, 48), 3: (3, 4, 6, 8, 11, 14)}, {2: (4, 6), 3: (3, 4)})
@@ -41,8 +42,10 @@ def deltas(side, dimensions):
     schema = make_schema(names, [], ["y"])
     cells, trusted = grid(side, dimensions), TrustedModel(wave)
     outer = proved_range(cells, trusted, schema, "next_state")
-    remainder = expand(cells, trusted, schema, "next_state", evidence="proved").remainder
-    return len(cells), float(np.median(outer.upper - outer.lower)), float(np.median(remainder.rim))
+    question = Question(trusted, schema, "next_state", cells.box_lower, cells.box_upper)
+    aim = Aim(np.full(1, 1e-12), np.empty((0, dimensions)), len(cells))
+    remainder = grow(Proved().expander(question), aim).leaves.remainder
+    return len(cells), float(np.median(outer.upper - outer.lower)), float(np.median(remainder))
 
 
 def main():

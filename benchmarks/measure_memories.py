@@ -10,20 +10,20 @@ from dataclasses import replace
 import numpy as np
 
 from sizes import TINY, size
-from tether.errors import CertificateError
-from tether.pipeline import (
+from tether.fitting import (
     CONSTRAINED,
     TETHERED,
-    build_tether_within,
-    measure,
+    build,
+    judge,
+    learn_method,
     measure_trusted,
     prepare,
-    train_method,
 )
+from tether.foundation.errors import CertificateError
 from tether_studies import parked_car
 from tether_studies.demo import demo_config
 
-MEMORIES, METRIC_MEMORIES, SMOOTH = size(((100, 300, 1000, 3000), (300, 1000), 1000), ((20,), (20,), 20))
+MEMORIES, LEAVES = size(((100, 300, 1000, 3000), (300, 1000, 3000, 20_000)), ((20,), (20,)))
 DELTAS = size((0.5, 0.2, 0.1, 0.05, 0.02), (5.0,))
 DELTA_OUTPUTS = ("x", "y")
 
@@ -32,12 +32,13 @@ def rows(problem, config):
     """One measured run, or the reason why there is none, and the seconds that the tether took."""
     begun = time.monotonic()
     try:
-        tether = build_tether_within(problem, config)
+        built = build(problem, config.bounds, config)
     except CertificateError as error:
         return str(error), time.monotonic() - begun
     seconds = time.monotonic() - begun
     method = TETHERED if config.bounds == "affine" else CONSTRAINED
-    return measure(problem, train_method(problem, method, config, tether=tether), tether), seconds
+    learned = learn_method(problem, method, config, built=built)
+    return judge(problem, learned).measures.as_dict(), seconds
 
 
 def describe(name, run, seconds):
@@ -72,25 +73,18 @@ def main():
     transitions = parked_car.drive(seed=0, **size({}, {"episodes": 12, "steps": 10}))
     probes = parked_car.parked(transitions, seed=0, **size({}, {"count": 60}))
     problem = prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=base)
-    print(f"M alone: error on D {measure_trusted(problem, 0)['approximation_loss_D']:.2g}")
+    print(f"M alone: error on D {measure_trusted(problem, 0).losses.approximation_loss_D:.2g}")
     rows(problem, replace(base, memories=size(50, 10), training=replace(base.training, steps=10)))  # compiles
     affine = replace(base, bounds="affine")
     kinds = {"interval": replace(base, bounds="interval"), "affine": affine}
     table(
-        "More memories",
+        "More memories, or leaves",
         [
-            (f"{name}, {count:,}", replace(kind, memories=count))
-            for name, kind in kinds.items()
-            for count in MEMORIES
+            *((f"interval, {count:,}", replace(kinds["interval"], memories=count)) for count in MEMORIES),
+            *((f"affine, {count:,} leaves", replace(affine, leaves=count)) for count in LEAVES),
         ],
         problem,
     )
-    table(
-        "A metric of the data alone",
-        [(f"affine, {count:,}", replace(affine, memories=count, metric="data")) for count in METRIC_MEMORIES],
-        problem,
-    )
-    table("Smooth", [(f"affine, {SMOOTH:,}, smooth", replace(affine, memories=SMOOTH, smooth=True))], problem)
     table(
         "Evidence",
         [
@@ -105,7 +99,7 @@ def main():
         [
             (
                 f"{value:g} m",
-                replace(affine, memories=size(100, 20), delta=dict.fromkeys(DELTA_OUTPUTS, value)),
+                replace(affine, delta=dict.fromkeys(DELTA_OUTPUTS, value)),
             )
             for value in DELTAS
         ],

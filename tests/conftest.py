@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tether.data import Transitions, make_schema
+from tether.files.runs import Comparison, RunFolder
 from tether.report.curves import TITLES
-from tether.runs import Comparison, RunFolder
 from tether_studies.demo import demo_config, run_demo
 
 TRUSTED_SOURCE = '''

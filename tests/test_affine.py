@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tether.affine import AffineModel
+from tether.trusted.affine import AffineModel
 
 
 def test_it_adds_up_in_order() -> None:

@@ -11,11 +11,13 @@ import pytest
 from numpy.random import SeedSequence
 
 from tether import attack as public_attack
-from tether.attack import _Search, _Shard, attack
-from tether.bounds import Observations, bound_by_expansions
-from tether.cells import Cells, CellSampler
-from tether.constrained import ConstrainedModel, Frame, mlp
+from tether.claims.attack import _Search, _Shard, attack
 from tether.data import Scaling, make_schema
+from tether.evidence import Proved
+from tether.geometry.cells import Cells, CellSampler
+from tether.model import Frame, Model, mlp
+from tether.model.assembling import constrained_model
+from tether.tethers.bounds import bound_by_intervals
 from tether.trusted import TrustedModel
 
 
@@ -24,7 +26,7 @@ def bent(side: float = 1.0):
     return lambda states, controls: side * np.sin(states) + 0.1 * states[:, ::-1] ** 2
 
 
-def model_of(trusted: TrustedModel, *, memories: int = 60) -> ConstrainedModel:
+def model_of(trusted: TrustedModel, *, memories: int = 60) -> Model:
     rng = np.random.default_rng(0)
     schema = make_schema(["a", "b"], [])
     nodes = rng.uniform(-2, 2, (memories, 2))
@@ -32,24 +34,22 @@ def model_of(trusted: TrustedModel, *, memories: int = 60) -> ConstrainedModel:
     edges = np.stack([np.repeat(np.arange(memories), 3), near.ravel()], axis=1)
     cells = Cells(nodes, edges, np.ones(2), 0.5, np.full(2, -2.0), np.full(2, 2.0))
     data = rng.uniform(-2, 2, (300, 2))
-    truth = trusted.target(data, schema, "next_state") + 0.01 * rng.standard_normal((300, 2))
-    seen = Observations(data, truth, np.full(2, np.nan))
-    bounds = bound_by_expansions(cells, trusted, schema, "next_state", observations=seen)
+    bounds = bound_by_intervals(cells, trusted, schema, "next_state", inputs=data, evidence=Proved())
     frame = Frame(schema, "next_state", Scaling(np.zeros(2), np.ones(2)), Scaling(np.zeros(2), np.ones(2)))
-    return ConstrainedModel(mlp(2, 2, (4,)), frame, cells, bounds)
+    return constrained_model(mlp(2, 2, (4,)), frame, cells, bounds)
 
 
 @pytest.fixture(scope="module")
-def model() -> ConstrainedModel:
+def model() -> Model:
     return model_of(TrustedModel(bent()))
 
 
-def shard(model: ConstrainedModel) -> _Shard:
+def shard(model: Model) -> _Shard:
     search = _Search(model, TrustedModel(bent()), CellSampler(model.cells), 1)
     return _Shard(search, np.random.default_rng(SeedSequence(0)), 1000, None)
 
 
-def test_the_same_on_any_number_of_cores(model: ConstrainedModel) -> None:
+def test_the_same_on_any_number_of_cores(model: Model) -> None:
     seen: list[tuple[int, int]] = []
     one = attack(model, bent(), evaluations=300_000, seed=5, jobs=1)
     two = attack(model, bent(), evaluations=300_000, seed=5, jobs=2, progress=lambda *at: seen.append(at))
@@ -60,14 +60,9 @@ def test_the_same_on_any_number_of_cores(model: ConstrainedModel) -> None:
     assert attack(model, bent(), evaluations=300_000, seed=6, jobs=1) != one
 
 
-def test_a_false_claim_is_found_on_two_cores(model: ConstrainedModel) -> None:
-    remainder = replace(
-        model.bounds.expansion.remainder, slopes=0.0 * model.bounds.expansion.remainder.slopes
-    )
-    expansion = replace(model.bounds.expansion, remainder=remainder)
-    false = ConstrainedModel(
-        model.network, model.frame, model.cells, replace(model.bounds, expansion=expansion)
-    )
+def test_a_false_claim_is_found_on_two_cores(model: Model) -> None:
+    bounds = replace(model.bounds, delta=0.3 * model.bounds.delta)
+    false = constrained_model(model.network, model.frame, model.cells, bounds)
     found = public_attack(false, bent(), evaluations=250_000, jobs=2)
     assert found.broken
     inputs = np.array([list(found.inputs.values())])
@@ -89,7 +84,7 @@ class NoProcesses:
 PARALLEL = joblib.Parallel
 
 
-def test_small_searches_stay_in_one_process(model: ConstrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_searches_stay_in_one_process(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joblib, "Parallel", NoProcesses)
     for evaluations in (1, 2, 7, 16 * len(model.cells), 200_000):
         found = attack(model, bent(), evaluations=evaluations)
@@ -97,7 +92,7 @@ def test_small_searches_stay_in_one_process(model: ConstrainedModel, monkeypatch
 
 
 def test_a_model_that_cannot_travel_is_attacked_where_it_is(
-    model: ConstrainedModel, monkeypatch: pytest.MonkeyPatch
+    model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joblib, "Parallel", NoProcesses)
     lock = threading.Lock()
@@ -111,7 +106,7 @@ def test_a_model_that_cannot_travel_is_attacked_where_it_is(
     )
 
 
-def test_faces_between_cells_are_tried(model: ConstrainedModel) -> None:
+def test_faces_between_cells_are_tried(model: Model) -> None:
     points = shard(model).on_faces(4000)
     gaps = np.sort(np.linalg.norm(points[:, None] - model.cells.memories, axis=2), axis=1)
     inside = model.cells.locate(points).in_domain
@@ -120,7 +115,7 @@ def test_faces_between_cells_are_tried(model: ConstrainedModel) -> None:
     assert (gaps[:, 1] - gaps[:, 0] < 1e-8).mean() > 0.2
 
 
-def test_corners_of_the_box_are_tried(model: ConstrainedModel) -> None:
+def test_corners_of_the_box_are_tried(model: Model) -> None:
     points = shard(model).in_corners(20_000)
     inside = points[model.cells.locate(points).in_domain]
     on_box = np.abs(inside) == 2.0

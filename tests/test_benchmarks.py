@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-# A module that others share, and a script that runs in an environment of its own.
-PARTS = {"sizes.py", "simglucose_reference.py"}
+# Modules that others share, and a script that runs in an environment of its own.
+PARTS = {"sizes.py", "real_logs.py", "simglucose_reference.py"}
 PRINTED = {
     "bench_forward.py": "constrained",
-    "bench_verify.py": "cells of 24 inputs verified",
+    "bench_verify.py": "leaves of 24 inputs verified",
     "results_table.py": "**Tethered**",
     "convergence.py": "affine: slope",
     "crosscheck_pancreas.py": "patients, 24 h|SKIPPED",
+    "gym_pendulum.py": "of the best of ridge, boosted trees, M + MLP",
+    "real_car.py": "of the best of ridge, boosted trees, M + MLP|no real log",
+    "real_pendulum.py": "of the best of ridge, boosted trees, M + MLP|no real log",
 }
 
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import tether
 from tether.cli import app
-from tether.errors import CertificateError, StorageError
-from tether.pipeline.boxes import operating_box
+from tether.fitting.boxes import operating_box
+from tether.foundation.errors import CertificateError, StorageError
 
 STEP = 0.05
 
@@ -45,7 +45,7 @@ def swinging(episodes=40, steps=60, seed=0):
 
 def settings(**given):
     training = tether.TrainingConfig(steps=200)
-    return tether.FitConfig(bounds="boxes", leaves=1500, hidden=(32,), training=training, **given)
+    return tether.FitConfig(bounds="affine", leaves=1500, hidden=(32,), training=training, **given)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_save_and_load_give_the_same_bits(model, data, tmp_path: Path):
 
 
 def test_a_damaged_tree_is_refused(model, tmp_path: Path):
-    from tether.atomic import content_digest, read_tensors, write_tensors
+    from tether.foundation.atomic import content_digest, read_tensors, write_tensors
 
     path = tmp_path / "model.safetensors"
     tether.save(model, path)
@@ -197,7 +197,7 @@ def test_from_the_command_line(data, tmp_path: Path):
     arguments = [
         "fit", "--data", str(tmp_path / "log.csv"), "--states", "angle,speed", "--controls", "torque",
         "--next-states", "next_angle,next_speed", "--episode", "episode", "--angle", "angle",
-        "--trusted", trusted, "--bounds", "boxes", "--leaves", "800", "--hidden", "16", "--steps", "100",
+        "--trusted", trusted, "--bounds", "affine", "--leaves", "800", "--hidden", "16", "--steps", "100",
         "--out", str(tmp_path / "run"),
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)

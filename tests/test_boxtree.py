@@ -8,11 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tether.data import Schema
+from tether.evidence import Proved, Question
+from tether.evidence.expansions import expand_boxes
+from tether.evidence.proved import bending_inputs
 from tether.geometry.boxtree import BoxTree
-from tether.growth import Aim, bending_inputs, grow
-from tether.leaves import expand_boxes
 from tether.programs import program_of
+from tether.tethers.growth import Aim, grow
 from tether.tethers.leaves import TreeLookup, walk
+from tether.trusted import TrustedModel
 
 
 def pendulum(states, controls):
@@ -24,12 +28,19 @@ def pendulum(states, controls):
 BOX = np.array([-np.pi, -8.5, -2.5]), np.array([np.pi, 8.5, 2.5])
 
 
-def grown(most=600, tolerance=1e-3, rows=None, pinned=None):
-    program = program_of(pendulum, BOX[0][None], BOX[1][None], 2)
+def enclosed(function, lower, upper, states, outputs, pinned=None):
+    """What expands boxes by proof."""
+    names = tuple(f"x{k}" for k in range(len(lower)))
+    schema = Schema(
+        names[:states], names[states:], tuple(f"y{k}" for k in range(outputs)), advances=(-1,) * outputs
+    )
+    return Proved().expander(Question(TrustedModel(function), schema, "next_state", lower, upper, pinned))
+
+
+def grown(most=600, tolerance=1e-3, rows=None):
     rows = np.empty((0, 3)) if rows is None else rows
-    pinned = np.full(3, np.nan) if pinned is None else pinned
-    aim = Aim(np.array([0.05, 1.0]) * tolerance, rows, np.array([False, False]), pinned, most)
-    return grow(program, *BOX, aim)
+    aim = Aim(np.array([0.05, 1.0]) * tolerance, rows, most)
+    return grow(enclosed(pendulum, *BOX, 2, 2), aim)
 
 
 def test_every_row_lies_in_the_leaf_it_finds_in_numpy_and_in_torch():
@@ -89,6 +100,19 @@ def test_rows_draw_leaves():
     assert (at_rows[0] < 0.5 * at_rows[1]).all()
 
 
+def test_near_rows_more_is_asked_than_elsewhere():
+    expander = enclosed(pendulum, *BOX, 2, 2)
+    rows = np.array([0.5, 1.0, 0.0]) + 0.1 * np.random.default_rng(2).normal(size=(500, 3))
+    far = 0.1 * np.array([0.05, 1.0])
+    found = grow(expander, Aim(far, rows, 100_000, near_rows=0.01 * far))
+    even = grow(expander, Aim(far, rows, 100_000))
+    assert found.stopped == "tolerance"
+    assert (found.leaves.remainder[found.tree.find(rows)] <= 0.01 * far).all()
+    assert (found.leaves.remainder <= far[found.output]).all()
+    # Where no rows are, no leaves are spent on it.
+    assert even.tree.leaves < found.tree.leaves < 2 * even.tree.leaves
+
+
 def test_linear_inputs_are_never_cut():
     def car(states, controls):
         x, y, heading, speed = states.T
@@ -97,8 +121,8 @@ def test_linear_inputs_are_never_cut():
     lower, upper = np.array([-100.0, -100, -np.pi, 0, -1]), np.array([100.0, 100, np.pi, 20, 1])
     program = program_of(car, lower[None], upper[None], 4)
     assert bending_inputs(program.only(0), lower, upper).tolist() == [False, False, True, True, False]
-    aim = Aim(np.full(2, 0.01), np.empty((0, 5)), np.zeros(2, dtype=bool), np.full(5, np.nan), 5000)
-    found = grow(program, lower, upper, aim)
+    aim = Aim(np.full(2, 0.01), np.empty((0, 5)), 5000)
+    found = grow(enclosed(car, lower, upper, 4, 2), aim)
     assert set(found.tree.cut[found.tree.cut >= 0]) <= {2, 3}
 
 
@@ -109,9 +133,8 @@ def test_pinned_values_are_followed_exactly():
         return np.stack([0.1 * states[:, 1] * np.cos(states[:, 0])], axis=1)
 
     lower, upper = np.array([-3.0, -1, -1]), np.array([3.0, 5, 1])
-    program = program_of(rolling, lower[None], upper[None], 2)
-    aim = Aim(np.array([1e-3]), np.empty((0, 3)), np.zeros(1, dtype=bool), pinned, 2000)
-    found = grow(program, lower, upper, aim)
+    aim = Aim(np.array([1e-3]), np.empty((0, 3)), 2000)
+    found = grow(enclosed(rolling, lower, upper, 2, 1, pinned), aim)
     rng = np.random.default_rng(3)
     inputs = rng.uniform(lower, upper, (1000, 3))
     inputs[:, 1] = 0.0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from conftest import frictionless
-from tether.adapters.callables import load_trusted
 from tether.trusted import TrustedModel
+from tether.trusted.loading import load_trusted
 
 
 def test_a_function_of_a_file(trusted_file: Path) -> None:

@@ -8,9 +8,9 @@ import pandas
 import pytest
 
 from conftest import cart_rows, write_csv
-from tether.adapters.files import read_probes, read_table
 from tether.data import Transitions, make_schema
-from tether.logs import read_transitions
+from tether.data.files import read_probes, read_table
+from tether.data.logs import read_transitions
 
 COLUMNS: dict[str, Any] = {"states": ["x", "v"], "controls": ["u"], "episode": "episode"}
 HEADER = ["episode", "x", "v", "u"]

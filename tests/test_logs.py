@@ -12,7 +12,7 @@ import pytest
 import tether
 from conftest import cart_rows, frictionless, write_csv
 from tether import LogConfig, LogReport, Transitions, read_log
-from tether.logs.sources import describe_sources, find_sources
+from tether.data.logs.sources import describe_sources, find_sources
 
 HEADER = ["run", "t", "x", "u"]
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tether.losses import Multipliers, squared_error, violation
+from tether.learning.losses import Multipliers, squared_error, violation
 
 
 def test_violation_is_positive_where_the_constraint_is_broken():

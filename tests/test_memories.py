@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.memories import GasConfig, GrowingNeuralGas, Memories, fit_memories
-from tether.nearest import nearest
+from tether.geometry.memories import GasConfig, GrowingNeuralGas, Memories, fit_memories
+from tether.geometry.nearest import nearest
 
 
 def spiral(rows, seed=0):

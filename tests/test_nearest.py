@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.nearest import Nearest, NearestIndex, compiled, nearest, nearest_torch
+from tether.geometry.nearest import Nearest, NearestIndex, compiled, nearest, nearest_torch
 
 
 def brute_force(inputs, memories):
@@ -140,7 +140,7 @@ def test_queries_after_a_fork():
     program = """
 import os, signal
 import numpy as np
-from tether.nearest import NearestIndex
+from tether.geometry.nearest import NearestIndex
 random = np.random.default_rng(0)
 inputs, index = random.normal(size=(9000, 6)), NearestIndex(random.normal(size=(700, 6)))
 expected = index.query(inputs).cell

@@ -8,26 +8,27 @@ import pytest
 import torch
 
 import tether
-from tether.certificate import approximation_cost
-from tether.constrained import ConstrainedModel, UnconstrainedModel
+from tether.claims.cost import approximation_cost
 from tether.data import Probes, Schema, Transitions, make_schema
-from tether.errors import StorageError
-from tether.pipeline import (
+from tether.fitting import (
     CONSTRAINED,
     HARDNET,
     VANILLA,
     FitConfig,
-    build_tether,
-    measure,
+    build,
+    judge,
+    learn_method,
     measure_trusted,
     prepare,
     train_method,
 )
-from tether.pipeline.config import check_angles
-from tether.training import TrainingConfig
+from tether.fitting.config import check_angles
+from tether.learning.training import TrainingConfig
+from tether.model.assembling import constrained_model, unconstrained_model
 from tether_studies import parked_car
 
 SMALL = FitConfig(
+    bounds="interval",
     memories=100,
     evidence="lipschitz",
     domain=parked_car.DOMAIN,
@@ -45,7 +46,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def tethered(problem):
-    return build_tether(problem, SMALL)
+    return build(problem, "interval", SMALL)
 
 
 def test_no_episode_in_two_parts(problem):
@@ -56,14 +57,14 @@ def test_no_episode_in_two_parts(problem):
 
 
 def test_memories_as_asked(tethered):
-    assert len(tethered.cells) == 100
+    assert tethered.tether.memories == 100
     assert tethered.target == "increment"
-    assert (tethered.bounds.lower <= tethered.bounds.upper).all()
+    assert (tethered.tether.bounds.lower <= tethered.tether.bounds.upper).all()
 
 
 def test_results_have_every_key(problem, tethered):
-    run = train_method(problem, CONSTRAINED, SMALL, tether=tethered)
-    result = measure(problem, run, tethered)
+    fitted = judge(problem, learn_method(problem, CONSTRAINED, SMALL, built=tethered))
+    result = fitted.measures.as_dict()
     expected = {
         "method", "memories", "seed", "steps", "approximation_loss_D", "constraint_loss_D_mean",
         "constraint_loss_D_max", "constraint_loss_omega_mean", "constraint_loss_omega_max", "delta_certified",
@@ -73,14 +74,13 @@ def test_results_have_every_key(problem, tethered):
     assert expected <= set(result)
     json.dumps(result, allow_nan=False)
     assert result["coverage_D"] >= 0.99 and result["coverage_omega"] >= 0.99
-    trusted = measure_trusted(problem, 0)
+    trusted = measure_trusted(problem, 0).as_dict()
     assert trusted["constraint_loss_omega_max"] == 0 < trusted["approximation_loss_D"]
 
 
 def test_constraining_costs_at_most_the_tether_miss(problem, tethered):
     bare = train_method(problem, VANILLA, SMALL).model
-    model = train_method(problem, CONSTRAINED, SMALL, tether=tethered).model
-    assert isinstance(bare, UnconstrainedModel) and isinstance(model, ConstrainedModel)
+    model = train_method(problem, CONSTRAINED, SMALL, built=tethered).model
     cost = approximation_cost(model, bare, problem.split.test)
     assert cost.sharp_holds == 1.0
     assert cost.paper_bound is not None and cost.paper_holds is not None
@@ -90,7 +90,7 @@ def test_constraining_costs_at_most_the_tether_miss(problem, tethered):
 def test_the_papers_theorem_is_not_a_theorem():
     """f = f_θ = 0 and bounds of [10, 11]: ε = 0, f_θ is constant, and yet the error is 10."""
     schema = Schema(("x",), (), ("y",), advances=(-1,))
-    frame = tether.constrained.Frame(
+    frame = tether.model.Frame(
         schema,
         "next_state",
         tether.data.Scaling(np.zeros(1), np.ones(1)),
@@ -99,16 +99,20 @@ def test_the_papers_theorem_is_not_a_theorem():
     network = tether.mlp(1, 1, ())
     for parameter in network.parameters():
         parameter.detach().zero_()
-    cells = tether.cells.Cells(
+    cells = tether.geometry.cells.Cells(
         np.zeros((1, 1)), np.empty((0, 2), np.int64), np.ones(1), 1.0, np.array([-1.0]), np.array([1.0])
     )
-    bounds = tether.bounds.IntervalBounds(
-        np.array([[10.0]]), np.array([[11.0]]), np.ones((1, 1)), np.zeros_like(np.array([[10.0]])), "sampled"
+    bounds = tether.tethers.bounds.IntervalBounds(
+        np.array([[10.0]]),
+        np.array([[11.0]]),
+        np.ones((1, 1)),
+        np.zeros_like(np.array([[10.0]])),
+        tether.Sampled(),
     )
     rows = np.linspace(-1, 1, 9)[:, None]
     transitions = Transitions.from_arrays(rows, np.empty((9, 0)), np.zeros((9, 1)), schema=schema)
     cost = approximation_cost(
-        ConstrainedModel(network, frame, cells, bounds), UnconstrainedModel(network, frame), transitions
+        constrained_model(network, frame, cells, bounds), unconstrained_model(network, frame), transitions
     )
     assert cost.paper_holds == 0.0 and cost.paper_bound == (0.0,)
     assert cost.sharp_holds == 1.0 and cost.tether_miss == (10.0,)
@@ -169,15 +173,21 @@ def test_settings_are_checked():
         tether.fit(transitions, trusted=parked_car.unicycle, config=SMALL, seed=3)
     with pytest.raises(
         ValueError,
-        match="`evidence` must be one of 'sampled', 'statistical', 'lipschitz', 'proved'; got 'hoped'",
+        match="`evidence` must be one of 'proved', 'lipschitz', 'statistical', 'sampled'; got 'hoped'",
     ):
         tether.fit(transitions, trusted=parked_car.unicycle, evidence="hoped")
     with pytest.raises(
         ValueError, match="`domain` must contain the data and probes; got 0.0:1.0 for 'speed'"
     ):
-        tether.fit(transitions, trusted=parked_car.unicycle, memories=5, domain={"speed": (0.0, 1.0)})
+        tether.fit(
+            transitions,
+            trusted=parked_car.unicycle,
+            memories=5,
+            bounds="interval",
+            domain={"speed": (0.0, 1.0)},
+        )
     with pytest.raises(ValueError, match="at most the number of distinct inputs; got 5000 memories"):
-        tether.fit(transitions, trusted=parked_car.unicycle, memories=5000)
+        tether.fit(transitions, trusted=parked_car.unicycle, bounds="interval", memories=5000)
 
 
 def test_probes_of_other_columns_are_refused():
@@ -191,9 +201,7 @@ def test_probes_of_other_columns_are_refused():
 def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):
     """The network knows nothing of A: bare outputs of a warm-started run lie outside, projected ones do not."""
     config = replace(SMALL, bounds="affine", evidence="proved", operator="project")
-    tether_ = build_tether(problem, config)
-    model = train_method(problem, HARDNET, config, tether=tether_).model
-    assert isinstance(model, ConstrainedModel)
+    model = train_method(problem, HARDNET, config).model
     test = problem.split.test
     found = model.predict(test.states, test.controls, details=True)
     assert ((found.next_states >= found.lower) & (found.next_states <= found.upper)).all()
@@ -206,75 +214,6 @@ def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):
     tether.save(model, tmp_path / "model.safetensors")
     loaded = tether.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.predict(test.states, test.controls), found.next_states)
-
-
-def test_cells_that_hold_probes_follow_m_exactly(problem):
-    config = replace(SMALL, bounds="affine", evidence="proved", follow="cells", reach=4.0)
-    tether = build_tether(problem, config)
-    assert np.isnan(tether.bounds.pinned).all()
-    probes = problem.probes[0].inputs
-    assert (tether.bounds.half_width[tether.cells.locate(probes).cell] == 0).all()
-    assert (tether.bounds.half_width > 0).any(), "open elsewhere"
-    near = build_tether(problem, replace(config, reach=1.0))
-    assert tether.cells.radii[0] == pytest.approx(4 * near.cells.radii[0])
-
-
-def test_stretched_inputs_do_not_decide_the_cell(problem):
-    names = problem.split.train.schema.inputs
-    cells = build_tether(problem, replace(SMALL, stretch={names[0]: 1e6})).cells
-    inputs = problem.data[2].inputs
-    moved = inputs.copy()
-    moved[:, 0] += problem.scaling.scale[0]
-    assert np.mean(cells.locate(inputs).cell == cells.locate(moved).cell) > 0.99
-    with pytest.raises(ValueError, match="`stretch` must name inputs .*; got wind"):
-        build_tether(problem, replace(SMALL, stretch={"wind": 2.0}))
-    with pytest.raises(ValueError, match="`stretch` must be from 1e-09 to 1e.09; got 0.0 for"):
-        build_tether(problem, replace(SMALL, stretch={names[0]: 0.0}))
-
-
-def test_noise_is_of_training_only_and_makes_a_network_lean_less_on_an_input(problem):
-    schema = problem.split.train.schema
-    name = next(n for n, angle in zip(schema.inputs, schema.input_angles, strict=True) if not angle)
-    column = schema.inputs.index(name)
-    plain, noisy = (
-        train_method(problem, VANILLA, replace(SMALL, noise=noise)).model for noise in (None, {name: 30.0})
-    )
-    part, dx = problem.data[2].inputs, len(schema.states)
-    moved = part.copy()
-    moved[:, column] += problem.scaling.scale[column]
-
-    def reaction(model):
-        change = model.predict(moved[:, :dx], moved[:, dx:]) - model.predict(part[:, :dx], part[:, dx:])
-        return float(np.abs(change / model.frame.outputs.scale).mean())
-
-    assert reaction(noisy) < 0.5 * reaction(plain)
-    assert set(noisy.network.state_dict()) == set(plain.network.state_dict()), "saved like any other"
-    again = [noisy.predict(part[:, :dx], part[:, dx:]) for _ in range(2)]
-    np.testing.assert_array_equal(*again)
-    angle = schema.angles[0]
-    with pytest.raises(ValueError, match="`noise` must not name angles"):
-        train_method(problem, VANILLA, replace(SMALL, noise={angle: 1.0}))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"reach": 0.5}, "`reach` must be from 1 to 1e.09; got 0.5"),
-        ({"follow": "all"}, "`follow` must be one of 'agreed', 'cells'"),
-        ({"follow": "cells", "smooth": True, "bounds": "affine"}, "`follow` must be 'agreed' with `smooth`"),
-    ],
-)
-def test_settings_that_make_no_sense(settings, message):
-    with pytest.raises(ValueError, match=message):
-        FitConfig(**settings)
-
-
-def test_a_checkpoint_of_other_noise_is_not_taken_up(problem, tmp_path):
-    name, file = problem.split.train.schema.controls[0], tmp_path / "checkpoint.safetensors"
-    brief = replace(SMALL, training=TrainingConfig(steps=20, evaluate_every=10))
-    train_method(problem, VANILLA, replace(brief, noise={name: 1.0}), checkpoint=file)
-    with pytest.raises(StorageError, match="must be a checkpoint of this run; it belongs to other data"):
-        train_method(problem, VANILLA, replace(brief, noise={name: 2.0}), checkpoint=file)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from conftest import TRUSTED_SOURCE, cart_rows, write_csv
 from tether import cli
-from tether.printing import make_console, one_line, plain
-from tether.progress import console_reporter
+from tether.foundation.printing import make_console, one_line, plain
+from tether.foundation.progress import console_reporter
 from tether.report.tables import Grid, rich_table
 
 HOSTILE = ["speed [m/s]", "rate [/min]", "[red]", "[/red]", "back\\[slash]", ":warning:", "[link=x]y"]
@@ -70,7 +70,7 @@ def test_a_fit_of_columns_with_brackets(
     for text in ("rate [/min]", ":warning:[red]", "[/bold]", "m [s]"):
         assert text in out
     code, out = run("verify", "run", *spec)
-    assert code == 0 and "rate [/min]: delta at most" in out and "verified: 6 cells" in out
+    assert code == 0 and "rate [/min]: delta at most" in out and "verified: " in out and " leaves" in out
     for verb in (
         ["certify", "run", *spec],
         ["info", "run"],

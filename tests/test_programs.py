@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tether.data import make_schema
+from tether.evidence.question import target_program
 from tether.programs import EnclosureError, enclose, enclose_range, trace
-from tether.ranges import target_program
 from tether.trusted import TrustedModel
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0], [2.0, 0.25, -1.0]])

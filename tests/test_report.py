@@ -9,16 +9,18 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from tether.bounds import IntervalBounds
-from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, mlp
 from tether.data import Probes, Scaling, Transitions, make_schema
+from tether.evidence import Sampled
+from tether.geometry.cells import Cells
+from tether.model import Frame, mlp
+from tether.model.assembling import constrained_model
 from tether.report.building import build_report
 from tether.report.curves import TITLES, curves_data
 from tether.report.explorer import explorer_data
 from tether.report.page import compact_svg
 from tether.report.seeds import certificates_grid, deltas_grid
 from tether.report.styles import line_styles, page_styles
+from tether.tethers.bounds import IntervalBounds
 from tether.trusted import TrustedModel
 
 METRICS = tuple(TITLES)
@@ -35,7 +37,7 @@ def decoded(coded):
 def explored(small_demo):
     _, comparison, _ = small_demo
     problem = comparison.problem
-    model = comparison.model()
+    model = next(fit.model for fit in comparison.fits if fit.method.name == "Constrained")
     return model, problem, explorer_data(model, problem.trusted, problem.split.test, problem.probe_sets[2])
 
 
@@ -52,8 +54,8 @@ def test_rounded_cells_are_the_cells(explored):
 def test_a_delta_of_zero_stays_zero(explored):
     model, problem, _ = explored
     lower = np.zeros((len(model.cells), 3))
-    zero = IntervalBounds(lower, lower, lower, lower, "sampled")
-    frozen = ConstrainedModel(model.network, model.frame, model.cells, zero)
+    zero = IntervalBounds(lower, lower, lower, lower, Sampled())
+    frozen = constrained_model(model.network, model.frame, model.cells, zero)
     data = explorer_data(frozen, problem.trusted, problem.split.test, problem.probe_sets[2])
     assert np.isnan(decoded(data["delta"])).all()
 
@@ -98,11 +100,11 @@ def test_a_large_model_is_explored_in_little_room():
         memories, np.zeros((0, 2), np.int64), np.ones(24), np.array(4.0), np.full(24, -9.0), np.full(24, 9.0)
     )
     center = rng.normal(size=(2000, 12))
-    bounds = IntervalBounds(center - 1, center + 1, rng.uniform(0.5, 2, (2000, 12)), center, "sampled")
+    bounds = IntervalBounds(center - 1, center + 1, rng.uniform(0.5, 2, (2000, 12)), center, Sampled())
     frame = Frame(
         schema, "next_state", Scaling(np.zeros(24), np.ones(24)), Scaling(np.zeros(12), np.ones(12))
     )
-    model = ConstrainedModel(mlp(24, 12, (8,)), frame, cells, bounds)
+    model = constrained_model(mlp(24, 12, (8,)), frame, cells, bounds)
     rows = rng.normal(size=(500, 24))
     data = Transitions.from_arrays(
         rows[:, :20], rows[:, 20:], rows[:, :12], schema=schema, episodes=np.arange(500)

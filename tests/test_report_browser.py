@@ -186,7 +186,7 @@ def test_the_explorer_finds_the_nearest_memory(opened, small_demo):
     _, comparison, path = small_demo
     page = opened(path)
     explorer = shown(page, "div.explorer")
-    model, chosen = comparison.model(), {}
+    model, chosen = comparison.kept.model, {}
     source = page.locator("script[id^=explorer]").first.evaluate("s => JSON.parse(s.textContent)")
     for k in range(len(source["references"])):
         explorer.locator("[data-choice=reference]").select_option(str(k))
@@ -222,7 +222,7 @@ def test_a_phone_scrolls_one_way(opened):
 
 
 def test_a_certificate_page_opens(opened, small_demo, tmp_path):
-    from tether.runs import certificate_page
+    from tether.files.runs import certificate_page
 
     path = tmp_path / "certificate.html"
     path.write_text(certificate_page(small_demo[1].certificate, command="tether certify"), encoding="utf-8")

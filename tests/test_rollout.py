@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from tether.claims.rollout import rollout
 from tether.data import Schema, make_schema
-from tether.rollout import rollout
 
 
 def test_feeds_predictions_back():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tether.cells import Cells
-from tether.room import Spread, calibrate_room, local_scale
+from tether.geometry.cells import Cells
+from tether.tethers.room import Spread, calibrate_room, local_scale
 
 
 def chain(count: int) -> Cells:

@@ -16,29 +16,29 @@ from torch import nn
 
 import tether
 from conftest import frictionless
-from tether import ConstrainedModel, StorageError, TrainingConfig, Transitions, TrustedModel
-from tether.atomic import read_tensors, write_bytes, write_json, write_tensors, write_text
-from tether.constrained import DirectModel, UnconstrainedModel, mlp
-from tether.model import Model
-from tether.storage import _digest, peek
+from tether import Model, StorageError, TrainingConfig, Transitions, TrustedModel
+from tether.files.storage import _digest, peek
+from tether.foundation.atomic import read_tensors, write_bytes, write_json, write_tensors, write_text
+from tether.model import mlp
+from tether.model.assembling import constrained_model, direct_model, unconstrained_model
 from tether.tethers import FreeTether, IntervalTether
 
 BRIEF: dict[str, Any] = {"memories": 8, "hidden": (8,), "seed": 3}
 
 
-def fit(cart: Transitions, *, dtype: Any = "float32", **settings: Any) -> ConstrainedModel:
+def fit(cart: Transitions, *, dtype: Any = "float32", **settings: Any) -> Model:
     training = TrainingConfig(steps=20, evaluate_every=10, dtype=dtype)
     known = TrustedModel(frictionless, lipschitz=1.2)
-    return tether.fit(cart, trusted=known, training=training, **(BRIEF | settings))
+    return tether.fit(cart, trusted=known, training=training, **({"bounds": "interval"} | BRIEF | settings))
 
 
 @pytest.fixture(scope="module")
-def model(cart: Transitions) -> ConstrainedModel:
+def model(cart: Transitions) -> Model:
     return fit(cart)
 
 
 @pytest.fixture
-def saved(model: ConstrainedModel, tmp_path: Path) -> Path:
+def saved(model: Model, tmp_path: Path) -> Path:
     tether.save(model, tmp_path / "model.safetensors")
     return tmp_path / "model.safetensors"
 
@@ -67,11 +67,11 @@ def test_a_loaded_model_predicts_bit_for_bit(
     model = fit(cart, dtype=dtype, operator=operator, evidence="lipschitz")
     tether.save(model, tmp_path / "m.safetensors")
     loaded = tether.load(tmp_path / "m.safetensors")
-    assert isinstance(loaded, ConstrainedModel)
+    assert loaded.tether.kind in ("interval", "affine")
     assert next(loaded.network.parameters()).dtype == getattr(torch, dtype)
     assert_same_predictions(model, loaded, cart)
     assert loaded.operator == operator
-    assert loaded.bounds.evidence == "lipschitz"
+    assert loaded.bounds.evidence.name == "lipschitz"
     assert loaded.bounds.lemma is not None
     assert loaded.schema == model.schema
     np.testing.assert_array_equal(loaded.cells.edges, model.cells.edges)
@@ -96,34 +96,34 @@ def test_a_model_of_one_memory(cart: Transitions, tmp_path: Path) -> None:
     assert_same_predictions(model, tether.load(tmp_path / "m.safetensors"), cart)
 
 
-def test_an_unconstrained_model(model: ConstrainedModel, cart: Transitions, tmp_path: Path) -> None:
-    bare = UnconstrainedModel(model.network, model.frame)
+def test_an_unconstrained_model(model: Model, cart: Transitions, tmp_path: Path) -> None:
+    bare = unconstrained_model(model.network, model.frame)
     tether.save(bare, tmp_path / "m.safetensors")
     loaded = tether.load(tmp_path / "m.safetensors")
-    assert isinstance(loaded, UnconstrainedModel)
+    assert loaded.tether.kind == "unconstrained"
     assert_same_predictions(bare, loaded, cart)
 
 
-def direct(model: ConstrainedModel, *, half_width: float = 0.3, trusted: Any = frictionless) -> DirectModel:
-    return DirectModel(model.network, model.frame, TrustedModel(trusted), np.full(2, half_width))
+def direct(model: Model, *, half_width: float = 0.3, trusted: Any = frictionless) -> Model:
+    return direct_model(model.network, model.frame, TrustedModel(trusted), np.full(2, half_width))
 
 
 @pytest.mark.parametrize("half_width", [0.3, np.inf])
 def test_a_direct_model_and_its_trusted_one(
-    model: ConstrainedModel, cart: Transitions, tmp_path: Path, half_width: float
+    model: Model, cart: Transitions, tmp_path: Path, half_width: float
 ) -> None:
     saved = direct(model, half_width=half_width)
     tether.save(saved, tmp_path / "m.safetensors")
     for trusted in (frictionless, TrustedModel(frictionless, jobs=1)):
         loaded = tether.load(tmp_path / "m.safetensors", trusted=trusted)
-        assert isinstance(loaded, DirectModel)
+        assert loaded.tether.kind == "direct"
         assert_same_predictions(saved, loaded, cart)
     # Saved again, it is the same file: what M is recognised by does not depend on data.
     tether.save(loaded, tmp_path / "again.safetensors")
     assert read_tensors(tmp_path / "again.safetensors")[1] == read_tensors(tmp_path / "m.safetensors")[1]
 
 
-def test_a_direct_model_without_its_trusted_one(model: ConstrainedModel, tmp_path: Path) -> None:
+def test_a_direct_model_without_its_trusted_one(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     tether.save(direct(model), path)
     with pytest.raises(
@@ -132,15 +132,13 @@ def test_a_direct_model_without_its_trusted_one(model: ConstrainedModel, tmp_pat
         tether.load(path)
     assert "\n" not in str(told.value)
     seen = peek(path)
-    assert isinstance(seen, DirectModel) and seen.tether.half_width.tolist() == [0.3, 0.3]
+    assert seen.tether.kind == "direct" and seen.tether.half_width.tolist() == [0.3, 0.3]
     with pytest.raises(ValueError, match="read without its trusted model"):
         seen.predict(np.zeros((1, 2)), np.zeros((1, 1)))
 
 
 @pytest.mark.parametrize("shift", [1.0, 1e-6, np.nan])
-def test_a_direct_model_with_another_trusted_one(
-    model: ConstrainedModel, tmp_path: Path, shift: float
-) -> None:
+def test_a_direct_model_with_another_trusted_one(model: Model, tmp_path: Path, shift: float) -> None:
     path = tmp_path / "m.safetensors"
     tether.save(direct(model), path)
     message = (
@@ -152,7 +150,7 @@ def test_a_direct_model_with_another_trusted_one(
 
 
 def test_a_trusted_model_that_does_not_answer_everywhere(
-    model: ConstrainedModel, cart: Transitions, tmp_path: Path
+    model: Model, cart: Transitions, tmp_path: Path
 ) -> None:
     """Undefined below the mean speed: it is recognised by where it does answer, and refused if that is nowhere."""
     least = model.frame.inputs.center[1]
@@ -164,7 +162,7 @@ def test_a_trusted_model_that_does_not_answer_everywhere(
     with np.errstate(all="ignore"):
         tether.save(direct(model, trusted=halved), path)
     assert len(read_tensors(path)[0]["direct.inputs"]) == 6
-    assert isinstance(tether.load(path, trusted=halved), DirectModel)
+    assert isinstance(tether.load(path, trusted=halved), Model)
     with pytest.raises(StorageError, match="`trusted` must answer at the centre"):
         tether.save(direct(model, trusted=lambda s, u: np.full((len(s), 2), np.nan)), path)
 
@@ -182,9 +180,9 @@ class Wide(nn.Module):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_network_of_the_users_own_must_be_given(
-    model: ConstrainedModel, cart: Transitions, tmp_path: Path, dtype: torch.dtype
+    model: Model, cart: Transitions, tmp_path: Path, dtype: torch.dtype
 ) -> None:
-    own = ConstrainedModel(Wide().to(dtype), model.frame, model.cells, model.bounds)
+    own = constrained_model(Wide().to(dtype), model.frame, model.cells, model.bounds)
     tether.save(own, tmp_path / "m.safetensors")
     with pytest.raises(StorageError, match="its network is a Wide of yours: pass `network=`"):
         tether.load(tmp_path / "m.safetensors")
@@ -243,7 +241,8 @@ def test_one_flipped_bit_of_a_tensor_is_noticed(saved: Path, tensor: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("evidence", "proved"), ("kind", "affine"), ("operator", "sigmoid"), ("record", {})]
+    ("key", "value"),
+    [("evidence", "sampled"), ("kind", "unconstrained"), ("operator", "sigmoid"), ("record", {})],
 )
 def test_a_claim_changed_in_the_metadata_is_noticed(saved: Path, key: str, value: Any) -> None:
     rewrite(saved, lambda tensors, metadata: metadata.update({key: value}))
@@ -262,7 +261,7 @@ def test_an_operator_that_is_not_known_is_refused(saved: Path) -> None:
         tether.load(saved)
 
 
-def test_a_model_whose_limits_would_be_lost_is_not_saved(model: ConstrainedModel, tmp_path: Path) -> None:
+def test_a_model_whose_limits_would_be_lost_is_not_saved(model: Model, tmp_path: Path) -> None:
     class Tied(IntervalTether):
         """Limits of one's own under a known name."""
 
@@ -310,7 +309,7 @@ class Interrupted(BaseException):
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
-    saved: Path, model: ConstrainedModel, monkeypatch: pytest.MonkeyPatch
+    saved: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = saved.read_bytes()
 
@@ -319,7 +318,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
 
     monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(Interrupted):
-        tether.save(UnconstrainedModel(model.network, model.frame), saved)
+        tether.save(unconstrained_model(model.network, model.frame), saved)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
 
@@ -330,9 +329,9 @@ def test_a_write_killed_before_the_rename_leaves_the_old_file_whole(tmp_path: Pa
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "import tether.atomic\n"
+        "import tether.foundation.atomic\n"
         "os.replace = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"tether.atomic.write_text(Path({str(path)!r}), 'new' * 100000)\n"
+        f"tether.foundation.atomic.write_text(Path({str(path)!r}), 'new' * 100000)\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], check=False)
     assert ended.returncode == -signal.SIGKILL

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from tether.bounds import IntervalBounds
-from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, UnconstrainedModel, mlp
 from tether.data import Scaling, Schema, fit_scaling, make_schema
-from tether.errors import StorageError
-from tether.training import Examples, TrainingConfig, TrainingData, train
+from tether.foundation.errors import StorageError
+from tether.geometry.cells import Cells
+from tether.learning.training import Examples, TrainingConfig, TrainingData, train
+from tether.model import Frame, mlp
+from tether.model.assembling import constrained_model, unconstrained_model
+from tether.tethers.bounds import IntervalBounds
 
 SCHEMA = make_schema(["x", "v"], ["u"])
 DYNAMICS = np.array([[1.0, 0.1], [0.0, 0.9], [0.0, 0.1]])
@@ -51,8 +52,8 @@ def test_recovers_a_known_linear_system(constrained):
     data = linear_data()
     frame = frame_of(data)
     network = mlp(3, 2, ())
-    model = ConstrainedModel(network, frame, *wide_bounds(frame), operator="clip") if constrained else (
-        UnconstrainedModel(network, frame)
+    model = constrained_model(network, frame, *wide_bounds(frame), operator="clip") if constrained else (
+        unconstrained_model(network, frame)
     )  # fmt: skip
     config = TrainingConfig(steps=4000, learning_rate=0.03, dtype="float64", evaluate_every=500)
     train(model, data, config)
@@ -68,7 +69,7 @@ def test_augmented_lagrangian_pulls_towards_the_trusted_model():
     data = linear_data(offset=0.3)
     distances = {}
     for loss in ("squared_error", "augmented_lagrangian"):
-        model = UnconstrainedModel(mlp(3, 2, (16,)), frame_of(data))
+        model = unconstrained_model(mlp(3, 2, (16,)), frame_of(data))
         history = train(model, data, TrainingConfig(steps=800, loss=loss, learning_rate=1e-2))
         distances[loss] = history.evaluations[-1]
     assert (
@@ -82,7 +83,7 @@ def test_training_never_changes_the_bounds():
     frame = frame_of(data)
     cells, bounds = wide_bounds(frame, width=0.5)
     before = [part.copy() for part in (cells.memories, bounds.lower, bounds.upper, bounds.delta)]
-    model = ConstrainedModel(mlp(3, 2, (8,)), frame, cells, bounds)
+    model = constrained_model(mlp(3, 2, (8,)), frame, cells, bounds)
     train(model, data, TrainingConfig(steps=50, evaluate_every=25, gamma=0.99, loss="augmented_lagrangian"))
     for old, new in zip(before, (cells.memories, bounds.lower, bounds.upper, bounds.delta), strict=True):
         np.testing.assert_array_equal(old, new)
@@ -95,7 +96,7 @@ def test_gamma_widens_both_bounds_alike():
     cells, bounds = wide_bounds(frame, width=0.01)
     losses = {}
     for gamma in (0.0, 0.999999):
-        model = ConstrainedModel(mlp(3, 2, (8,)), frame, cells, bounds, operator="clip")
+        model = constrained_model(mlp(3, 2, (8,)), frame, cells, bounds, operator="clip")
         history = train(model, data, TrainingConfig(steps=1, evaluate_every=1, gamma=gamma, batch=1500))
         losses[gamma] = history.evaluations[0].loss
     target = data.train.target / frame.outputs.scale
@@ -114,7 +115,7 @@ def test_sigmoid_gradients_live():
     """The operator's input keeps varying between inputs instead of saturating into a constant."""
     data = linear_data()
     frame = frame_of(data)
-    model = ConstrainedModel(
+    model = constrained_model(
         mlp(3, 2, (32,)), frame, *wide_bounds(frame, width=4.0, cells=20), operator="sigmoid"
     )
     last = train(model, data, TrainingConfig(steps=600, learning_rate=1e-2)).evaluations[-1]
@@ -127,7 +128,7 @@ def test_seed_reaches_network_and_batches():
     data = linear_data()
     losses = []
     for seed in (0, 0, 1):
-        model = UnconstrainedModel(mlp(3, 2, (8,), seed=seed), frame_of(data))
+        model = unconstrained_model(mlp(3, 2, (8,), seed=seed), frame_of(data))
         losses.append(train(model, data, TrainingConfig(steps=30, evaluate_every=30, seed=seed)).evaluations)
     assert losses[0] == losses[1] != losses[2]
 
@@ -136,7 +137,7 @@ def test_early_stop_keeps_the_best_weights():
     data = linear_data(rows=20)
     rng = np.random.default_rng(1)
     noise = replace(data.train, target=rng.standard_normal((20, 2)))
-    model = UnconstrainedModel(mlp(3, 2, (64,)), frame_of(data))
+    model = unconstrained_model(mlp(3, 2, (64,)), frame_of(data))
     config = TrainingConfig(
         steps=5000, evaluate_every=20, patience=3, learning_rate=1e-2, schedule="constant"
     )
@@ -155,7 +156,7 @@ def test_resume_is_bit_identical(tmp_path):
     config = replace(config, checkpoint_seconds=0.0)
 
     def model():
-        return UnconstrainedModel(mlp(3, 2, (16,)), frame_of(data))
+        return unconstrained_model(mlp(3, 2, (16,)), frame_of(data))
 
     whole = train(model(), data, config)
 
@@ -186,7 +187,7 @@ def test_killed_run_resumes_to_identical_metrics(tmp_path):
         from test_training import *
         data = linear_data()
         config = TrainingConfig(steps=300, evaluate_every=10, checkpoint_seconds=0.0, loss="augmented_lagrangian")
-        model = UnconstrainedModel(mlp(3, 2, (16,)), frame_of(data))
+        model = unconstrained_model(mlp(3, 2, (16,)), frame_of(data))
         slow = lambda evaluations: time.sleep(float(sys.argv[4]))
         history = train(model, data, config, checkpoint=Path(sys.argv[2]), on_evaluation=slow)
         Path(sys.argv[3]).write_text(json.dumps([asdict(e) for e in history.evaluations]))
@@ -213,7 +214,7 @@ def test_killed_run_resumes_to_identical_metrics(tmp_path):
 
 def test_diverging_training_says_so():
     data = linear_data()
-    model = UnconstrainedModel(mlp(3, 2, (8, 8)), frame_of(data))
+    model = unconstrained_model(mlp(3, 2, (8, 8)), frame_of(data))
     with pytest.raises(ValueError, match="training must keep a finite loss; got .* Lower `learning_rate`"):
         train(model, data, TrainingConfig(steps=200, learning_rate=1e12, schedule="constant"))
 
@@ -243,7 +244,7 @@ def test_any_module_can_be_wrapped():
     data = linear_data()
     frame = frame_of(data)
     cells, bounds = wide_bounds(frame, width=1.0)
-    model = ConstrainedModel(Sine(), frame, cells, bounds)
+    model = constrained_model(Sine(), frame, cells, bounds)
     train(model, data, TrainingConfig(steps=20, evaluate_every=20))
     assert np.abs(model.predict(data.validation.inputs[:, :2], data.validation.inputs[:, 2:])).max() <= 1.0
     assert isinstance(model.schema, Schema) and isinstance(frame.inputs, Scaling)

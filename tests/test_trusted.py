@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import frictionless
-from tether.adapters.callables import load_trusted
 from tether.data import Array, Transitions, make_schema
-from tether.errors import TrustedModelError
+from tether.foundation.errors import TrustedModelError
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
+from tether.trusted.loading import load_trusted
 
 SCHEMA = make_schema(["x", "v"], ["u"])
 INPUTS = np.random.default_rng(0).normal(size=(600, 3))

@@ -5,34 +5,31 @@ model.predict(states, controls)
 tether.certify(model, M)
 """
 
-import sys
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.adapters.callables import load_trusted
-    from tether.adapters.files import read_probes
-    from tether.affine import AffineModel
-    from tether.attack import Attack, attack
-    from tether.certificate import Certificate, certify
-    from tether.constrained import ConstrainedModel
+    from tether.claims.attack import Attack, attack
+    from tether.claims.certificate import certify
+    from tether.claims.claims import Certificate
+    from tether.claims.rollout import rollout
     from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
-    from tether.errors import CertificateError, StorageError, TrustedModelError
-    from tether.findings import LogReport
-    from tether.logs import LogConfig, read_log, read_transitions
-    from tether.memories import GrowingNeuralGas, Memories, fit_memories
+    from tether.data.files import read_probes
+    from tether.data.findings import LogReport
+    from tether.data.logs import LogConfig, read_log, read_transitions
+    from tether.evidence import Lipschitz, Proved, Sampled, SamplingConfig, Statistical
+    from tether.files.storage import load, save
+    from tether.fitting import FitConfig, fit
+    from tether.foundation.errors import CertificateError, StorageError, TrustedModelError
+    from tether.foundation.progress import console_reporter
+    from tether.geometry.memories import GrowingNeuralGas, Memories, fit_memories
+    from tether.learning.training import TrainingConfig
     from tether.model import Model, Prediction, mlp
-    from tether.monotone import MonotoneCertificate, MonotoneModel
-    from tether.pipeline import FitConfig, fit
-    from tether.progress import console_reporter
-    from tether.ranges import SamplingConfig
-    from tether.rollout import rollout
-    from tether.single import SinglePrecisionModel, single_precision
-    from tether.storage import load, save
-    from tether.training import TrainingConfig
+    from tether.model.single import SinglePrecisionModel, single_precision
     from tether.trusted import TrustedModel
+    from tether.trusted.affine import AffineModel
+    from tether.trusted.loading import load_trusted
     from tether.verification import Verification, verify
 
 __version__ = version("tether")
@@ -42,22 +39,23 @@ __all__ = [
     "Attack",
     "Certificate",
     "CertificateError",
-    "ConstrainedModel",
     "Emphasis",
     "FitConfig",
     "GrowingNeuralGas",
     "Jitter",
+    "Lipschitz",
     "LogConfig",
     "LogReport",
     "Memories",
     "Model",
-    "MonotoneCertificate",
-    "MonotoneModel",
     "Prediction",
     "Probes",
+    "Proved",
+    "Sampled",
     "SamplingConfig",
     "Schema",
     "SinglePrecisionModel",
+    "Statistical",
     "StorageError",
     "TrainingConfig",
     "Transitions",
@@ -83,27 +81,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "adapters.callables": ("load_trusted",),
-    "adapters.files": ("read_probes",),
-    "affine": ("AffineModel",),
-    "attack": ("Attack", "attack"),
-    "certificate": ("Certificate", "certify"),
-    "constrained": ("ConstrainedModel",),
+    "claims.attack": ("Attack", "attack"),
+    "claims.certificate": ("certify",),
+    "claims.claims": ("Certificate",),
+    "claims.rollout": ("rollout",),
     "data": ("Emphasis", "Jitter", "Probes", "Schema", "Transitions", "make_schema"),
-    "errors": ("CertificateError", "StorageError", "TrustedModelError"),
-    "findings": ("LogReport",),
-    "logs": ("LogConfig", "read_log", "read_transitions"),
-    "memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
+    "data.files": ("read_probes",),
+    "data.findings": ("LogReport",),
+    "data.logs": ("LogConfig", "read_log", "read_transitions"),
+    "evidence": ("Lipschitz", "Proved", "Sampled", "SamplingConfig", "Statistical"),
+    "files.storage": ("load", "save"),
+    "fitting": ("FitConfig", "fit"),
+    "foundation.errors": ("CertificateError", "StorageError", "TrustedModelError"),
+    "foundation.progress": ("console_reporter",),
+    "geometry.memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
+    "learning.training": ("TrainingConfig",),
     "model": ("Model", "Prediction", "mlp"),
-    "monotone": ("MonotoneCertificate", "MonotoneModel"),
-    "pipeline": ("FitConfig", "fit"),
-    "progress": ("console_reporter",),
-    "ranges": ("SamplingConfig",),
-    "rollout": ("rollout",),
-    "single": ("SinglePrecisionModel", "single_precision"),
-    "storage": ("load", "save"),
-    "training": ("TrainingConfig",),
+    "model.single": ("SinglePrecisionModel", "single_precision"),
     "trusted": ("TrustedModel",),
+    "trusted.affine": ("AffineModel",),
+    "trusted.loading": ("load_trusted",),
     "verification": ("Verification", "verify"),
 }
 _PLACES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -120,14 +117,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """A package whose function `attack` is not hidden by its module of that name once that is imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _PLACES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.adapters.files import read_table
-from tether.atomic import write_text
 from tether.data import Array, Schema, Transitions, make_schema, wrap_angle
-from tether.documents import load_json, read_text
-from tether.limits import check_number, check_seed, check_whole
-from tether.progress import Reporter, silent
+from tether.data.files import read_table
+from tether.foundation.atomic import write_text
+from tether.foundation.documents import load_json, read_text
+from tether.foundation.limits import check_number, check_seed, check_whole
+from tether.foundation.progress import Reporter, silent
 
 SCHEMA: Schema = make_schema(
     ["x", "y", "heading"],

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tether.atomic import write_bytes
+from tether.claims.rollout import rollout
 from tether.data import Array
-from tether.pipeline import (
+from tether.files.runs import Comparison, RunFolder, compare
+from tether.fitting import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
     DIRECT,
@@ -19,12 +20,11 @@ from tether.pipeline import (
     FitConfig,
     Method,
 )
-from tether.progress import Reporter, silent
+from tether.foundation.atomic import write_bytes
+from tether.foundation.progress import Reporter, silent
+from tether.learning.training import TrainingConfig
 from tether.report.page import Picture, Section
 from tether.report.tables import run_name
-from tether.rollout import rollout
-from tether.runs import Comparison, RunFolder, compare
-from tether.training import TrainingConfig
 from tether_studies import parked_car
 
 STEPS_AT_REST = 20
@@ -47,7 +47,6 @@ def demo_config(seed: int = 0) -> FitConfig:
     """Settings small enough for a minute on two cores."""
     return FitConfig(
         memories=1000,
-        metric="trusted",
         evidence="proved",
         domain=parked_car.DOMAIN,
         hidden=(128, 128),
@@ -92,7 +91,7 @@ def drift_at_rest(comparison: Comparison) -> dict[str, Array]:
     reach = [parked_car.HALF_WIDTH, parked_car.HALF_WIDTH, np.pi]
     start = np.concatenate([np.zeros((1, 3)), rng.uniform(-1, 1, (POSES, 3)) * reach])
     controls = np.zeros((STEPS_AT_REST, len(start), 2))
-    steps = [parked_car.unicycle, *(run.model.predict for run in comparison.runs)]
+    steps = [parked_car.unicycle, *(fit.model.predict for fit in comparison.fits)]
     names = [run_name(result) for result in comparison.results]
     return {
         name: rollout(step, parked_car.SCHEMA, start, controls)  # type: ignore[arg-type]

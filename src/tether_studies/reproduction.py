@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tether.atomic import write_json
+from tether.foundation.atomic import write_json
 from tether_studies.overview import Overview
 from tether_studies.runner import run_all
 from tether_studies.study import Scale

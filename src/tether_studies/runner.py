@@ -18,27 +18,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from tether.atomic import write_bytes, write_json, write_text
-from tether.attack import attack
-from tether.certificate import certify
-from tether.constrained import ConstrainedModel, is_constrained
-from tether.errors import StorageError
-from tether.pipeline import (
+from tether.fitting import (
+    Fit,
     FitConfig,
     Problem,
-    build_tether,
-    measure,
+    judge,
+    learn_method,
     measure_losses,
     measure_trusted,
     prepare,
-    train_method,
 )
-from tether.progress import Report, Reporter
-from tether.report.explorer import explorer_data
+from tether.foundation.atomic import write_bytes, write_json, write_text
+from tether.foundation.errors import StorageError
+from tether.foundation.progress import Report, Reporter
+from tether.model import Model
+from tether.report.explorer import explorable, explorer_data
 from tether.trusted import TrustedModel
+from tether_studies.noise import NoisyFeatures, noisy_network
 from tether_studies.overview import Overview, Watcher
 from tether_studies.storing import read_arrays, read_data, write_arrays, write_data
-from tether_studies.study import Measured, Outcome, StudyData, Trained
+from tether_studies.study import Measured, Outcome, StudyData
 from tether_studies.tasks import Plan, Task, read_run, tasks_of
 
 _ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
@@ -120,18 +119,22 @@ def _run(task: Task) -> None:
     problem = _problem(data, study.trusted(data, config), config)
     if task.entry == -1:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
-        _finish(task, measure_trusted(problem, task.seed) | measured.values, measured.arrays, [])
+        _finish(task, measure_trusted(problem, task.seed).as_dict() | measured.values, measured.arrays, [])
         return
     recast = study.recasts.get(task.row.recast or "")
     own = problem if recast is None else _problem(recast.data(data), recast.trusted, config)
-    trained = _train(task, own, config)
-    model, values = trained.run.model, trained.values
-    step = model.predict if recast is None else recast.restore(model.predict)
+    fitted = _fit(task, own, config)
+    step = fitted.model.predict if recast is None else recast.restore(fitted.model.predict)
+    # As the row is called: affine bounds may do with fewer memories than were asked for.
+    measures = replace(fitted.measures, memories=task.row.memories or fitted.measures.memories)
     if recast is not None:
-        values = values | measure_losses(problem, step)
+        measures = replace(measures, losses=measure_losses(problem, step))
+    values = measures.as_dict()
+    if fitted.certificate is not None:
+        values["certificate"] = fitted.certificate.as_dict()
     measured = study.measure(problem, step)
-    seen = study.inspect(own, model) if study.inspect else Measured({}, {})
-    history = [asdict(evaluation) for evaluation in trained.run.history.evaluations]
+    seen = study.inspect(own, fitted, plan.scale) if study.inspect else Measured({}, {})
+    history = [asdict(evaluation) for evaluation in fitted.history.evaluations]
     _finish(task, values | measured.values | seen.values, {**measured.arrays, **seen.arrays}, history)
 
 
@@ -139,53 +142,45 @@ def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Probl
     return prepare(data.transitions, trusted=trusted, probes=data.probes, config=config)
 
 
-def _train(task: Task, problem: Problem, config: FitConfig) -> Trained:
+def _fit(task: Task, problem: Problem, config: FitConfig) -> Fit:
     """The method of a task, trained, measured, and certified where it can be."""
     try:
-        return _train_from(task, problem, config)
+        return _fit_from(task, problem, config)
     except StorageError:
         # Of other settings or another version, or damaged: begun anew, or the study would fail for ever.
         if not task.checkpoint.exists():
             raise
         task.checkpoint.unlink()
-        return _train_from(task, problem, config)
+        return _fit_from(task, problem, config)
 
 
-def _train_from(task: Task, problem: Problem, config: FitConfig) -> Trained:
+def _fit_from(task: Task, problem: Problem, config: FitConfig) -> Fit:
     """The same, from the task's checkpoint where there is one."""
-    method, scale, reporter = task.row.method, task.plan.scale, _file_reporter(task, 0.0, 0.9)
-    checkpoint = task.checkpoint
-    if task.row.trainer is not None:
-        trained = task.row.trainer(problem, config, scale=scale, checkpoint=checkpoint, reporter=reporter)
-        return replace(trained, values=measure(problem, trained.run) | trained.values)
-    tether = build_tether(problem, config, kind=method.tether) if method.celled else None  # type: ignore[arg-type]
-    run = train_method(problem, method, config, tether=tether, checkpoint=checkpoint, reporter=reporter)
-    result = measure(problem, run, tether)
-    if is_constrained(run.model):
-        # One process: the others are busy with other runs.
-        tries = _ATTACKS[scale]
-        found = attack(run.model, problem.trusted, evaluations=tries, seed=task.seed, jobs=1)
-        result["attack_max_ratio"], result["attack_evaluations"] = found.max_ratio, found.evaluations
-        certificate = certify(
-            run.model,
-            problem.trusted,
-            transitions=problem.split.test,
-            probes=problem.probe_sets[2],
-            seed=task.seed + 1,
-        )
-        result["certificate"] = certificate.as_dict()
-        _explore(task, run.model, problem)
-    return Trained(run, result)
+    row, reporter = task.row, _file_reporter(task, 0.0, 0.9)
+    schema = problem.split.train.schema
+    learned = learn_method(
+        problem,
+        row.method,
+        config,
+        built=row.build(problem, config, reporter) if row.build else None,
+        network=noisy_network(schema, row.noise, config) if row.noise else None,
+        checkpoint=lambda name: task.checkpoint,
+        reporter=reporter,
+    )
+    if isinstance(learned.model.network, NoisyFeatures):
+        learned.model.network = learned.model.network.network
+    # One process: the others are busy with other runs.
+    fitted = judge(problem, learned, evaluations=_ATTACKS[task.plan.scale], jobs=1)
+    if task.is_explored and explorable(fitted.model):
+        _explore(task, fitted.model, problem)
+    return fitted
 
 
-def _explore(task: Task, model: ConstrainedModel, problem: Problem) -> None:
+def _explore(task: Task, model: Model, problem: Problem) -> None:
     """Writes what the report's cell explorer shows, which needs M and the network."""
-    if task.is_explored:
-        test, probes = problem.split.test, problem.probe_sets[2]
-        data = explorer_data(
-            model, problem.trusted, test, probes, name=f"{task.method_name}, seed {task.seed}"
-        )
-        write_json(task.explorer, data)
+    test, probes = problem.split.test, problem.probe_sets[2]
+    data = explorer_data(model, problem.trusted, test, probes, name=f"{task.method_name}, seed {task.seed}")
+    write_json(task.explorer, data)
 
 
 def _finish(task: Task, result: dict[str, Any], arrays: Mapping[str, np.ndarray], history: list) -> None:

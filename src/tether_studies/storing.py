@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tether.arrays import read_arrays as read_arrays
-from tether.atomic import write_bytes
 from tether.data import Probes, Schema, Transitions
-from tether.documents import parse
-from tether.errors import StorageError
-from tether.modelfile import SCHEMA
+from tether.files.modelfile import SCHEMA
+from tether.foundation.arrays import read_arrays as read_arrays
+from tether.foundation.atomic import write_bytes
+from tether.foundation.documents import parse
+from tether.foundation.errors import StorageError
 from tether_studies.study import StudyData
 
 _ARRAYS = ("schema", "states", "controls", "next_states", "episodes", "probe_states", "probe_controls")

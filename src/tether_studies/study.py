@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from types import FunctionType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from tether.claims.rollout import Step
 from tether.data import Array, Probes, Transitions
-from tether.model import Model
-from tether.pipeline import FitConfig, Method, Problem, TrainedRun
-from tether.progress import Reporter
+from tether.fitting import Built, Fit, FitConfig, Method, Problem
+from tether.foundation.progress import Reporter
 from tether.report.page import Section
-from tether.rollout import Step
 from tether.trusted import TrustedModel
 
 Scale = Literal["smoke", "paper"]
+Builder = Callable[[Problem, FitConfig, Reporter], Built]
+"""Of a tether."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,29 +26,6 @@ class StudyData:
 
     transitions: Transitions
     probes: Probes
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What a study's own method gives.
-
-    Attributes:
-        run: the trained model.
-        values: further keys of the run's entry in ``results.json``: what is certified, what was attacked.
-    """
-
-    run: TrainedRun
-    values: dict[str, Any]
-
-
-class Trainer(Protocol):
-    """Trains a method that the library does not have."""
-
-    def __call__(
-        self, problem: Problem, config: FitConfig, *, scale: Scale, checkpoint: Path, reporter: Reporter
-    ) -> Trained:
-        """The trained method; `checkpoint` is a file to resume from and save to."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +52,10 @@ class Entry:
         memories: for a method with cells.
         changes: fields of :class:`FitConfig` in which it differs from the study's.
         steps: gradient steps.
-        training: fields of its :class:`tether.training.TrainingConfig` in which it differs.
-        trainer: for a method of the study's own; None: the library trains `method`.
+        training: fields of its :class:`tether.learning.training.TrainingConfig` in which it differs.
+        build: a tether of the study's own making; None: the library builds that of `method`.
+        noise: standard deviation, in units of an input's scale and by its name, of what is added to the
+            network's features while it trains, so that it leans less on an input that M explains.
         recast: name of the outputs in which it is fitted, where they are not the study's own. Its losses
             and the study's measurements are of the study's own all the same.
     """
@@ -86,7 +65,8 @@ class Entry:
     memories: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-    trainer: Trainer | None = None
+    build: Builder | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)
     recast: str | None = None
 
     @property
@@ -183,8 +163,8 @@ class Study:
         check: raises ValueError where values of these options make no sense; called before anything is run.
         needs: the package that simulates, as it is imported, and the extra that installs it.
         recasts: other outputs in which entries may be fitted, by name.
-        inspect: measurements that need more of a trained model than its predictions, such as its limits;
-            given the problem it was fitted to.
+        inspect: measurements that need more of a fit than its predictions, such as its limits; given the
+            problem it was fitted to, and the scale.
     """
 
     name: str
@@ -201,7 +181,7 @@ class Study:
     check: Callable[[Mapping[str, str]], None] | None = None
     needs: tuple[str, str] | None = None
     recasts: Mapping[str, Recast] = field(default_factory=dict)
-    inspect: Callable[[Problem, Model], Measured] | None = None
+    inspect: Callable[[Problem, Fit, Scale], Measured] | None = None
 
     def check_installed(self) -> None:
         """Raises ValueError where the simulator is missing: said once, not by every run."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tether.atomic import write_bytes, write_json, write_text
+from tether.files.runs import package_versions
+from tether.foundation.atomic import write_bytes, write_json, write_text
 from tether.report.building import chapter_of, section_as_dict, write_report
 from tether.report.curves import curves_data
 from tether.report.page import Picture, Section
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid
-from tether.runs import package_versions
 from tether_studies.runner import outcome_of
 from tether_studies.study import Claim, Outcome
 from tether_studies.tasks import Plan, Task, tasks_of

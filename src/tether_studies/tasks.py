@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tether.atomic import write_json
-from tether.documents import items, mapping, read_json, record, text, whole
-from tether.pipeline import TETHERED
+from tether.fitting import TETHERED
+from tether.foundation.atomic import write_json
+from tether.foundation.documents import items, mapping, read_json, record, text, whole
 from tether_studies.registry import find_study
 from tether_studies.study import Entry, Scale, Study
 

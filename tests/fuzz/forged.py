@@ -2,16 +2,16 @@
 
     python tests/fuzz/forged.py --count 10000 --seed 0 --minutes 30
 
-Proved models of small random systems (interval, affine, smooth; angles, increments) are changed as a forger would:
-arrays scaled, moved, exchanged, cut; words and shapes altered; sizes that overflow or vanish. Each is signed anew, so
-that only the mathematics can tell. What is accepted is then searched for a counter-example: M at thousands of inputs
-of the domain against the farther limit of the model there.
+Models of small random systems (boxes, by proof or constants, and intervals; angles, increments, pinned inputs) are
+changed as a forger would: trees with gaps, rings and exchanged leaves; arrays scaled, moved, exchanged, cut; words
+and shapes altered; sizes that overflow or vanish. Each is signed anew, so that only the mathematics can tell. What is
+accepted is then searched for a counter-example: M at thousands of inputs of the domain against the farther limit of
+the model there, in float64 and in float32. Every eighth time it is the certificate that is forged.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import tempfile
@@ -24,21 +24,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import forged_boxes
 import numpy as np
-import torch
+from signing import Arrays, sign
 
 import tether
-from tether.atomic import read_tensors, write_tensors
-from tether.bounds import Observations, bound_by_expansions, bound_by_intervals
-from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, mlp
+from tether.claims.certificate import output_deltas
 from tether.data import Scaling, make_schema
-from tether.storage import load, save
+from tether.evidence import Proved
+from tether.files.storage import load, save
+from tether.foundation.atomic import read_tensors
+from tether.geometry.cells import Cells
+from tether.model import Frame, Model, mlp
+from tether.model.assembling import constrained_model
+from tether.tethers.bounds import bound_by_intervals
 from tether.trusted import TrustedModel
 
-Arrays = dict[str, np.ndarray]
 SYSTEMS = 24
 CELLS = 10
+REFUSED = (tether.foundation.errors.CertificateError, tether.foundation.errors.StorageError, ValueError)
 FACTORS = (0.0, 0.3, 0.9, 0.999, 1 - 1e-12, 1 + 1e-9, 1.001, 1.1, 2.0, 1e3, -1.0)
 VALUES = (0.0, -0.0, 1e-300, 5e-324, 1e160, 1e300, -1e300, np.inf, np.nan, 1.0, np.pi, 100.0)
 
@@ -63,11 +67,10 @@ def trusted_of(seed: int) -> tuple[Callable[..., Any], int, int]:
 
 
 @cache
-def model_of(seed: int) -> tuple[ConstrainedModel, TrustedModel]:
-    """A proved model of it; what kind depends on the seed."""
+def model_of(seed: int) -> tuple[Model, TrustedModel]:
+    """Proved interval bounds of it."""
     function, inputs, outputs = trusted_of(seed)
     rng = np.random.default_rng(seed + 1000)
-    kind, blend = ("interval", "affine", "affine")[seed % 3], 3 if seed % 3 == 2 else 0
     names = [f"s{k}" for k in range(inputs)]
     angles = ("y1",) if seed % 2 else ()
     schema = make_schema(names, [], ["y0", "y1"], angles=angles if inputs != 2 else ())
@@ -80,27 +83,11 @@ def model_of(seed: int) -> tuple[ConstrainedModel, TrustedModel]:
     edges = np.array([[0, 1], [1, 2]])
     cells = Cells(memories, edges, scale, 0.5 / scale.max(), np.full(inputs, -1.5), np.full(inputs, 1.5))
     data, trusted = rng.uniform(-1, 1, (100, inputs)), TrustedModel(function)
-    if kind == "affine":
-        targets = trusted.target(data, schema, target) + 0.05 * rng.standard_normal((100, outputs))
-        seen = Observations(data, targets, np.full(inputs, np.nan))
-        bounds = bound_by_expansions(cells, trusted, schema, target, observations=seen, blend=blend)
-    else:
-        bounds = bound_by_intervals(cells, trusted, schema, target, inputs=data, evidence="proved")
+    bounds = bound_by_intervals(cells, trusted, schema, target, inputs=data, evidence=Proved())
     frame = Frame(
         schema, target, Scaling(np.zeros(inputs), scale), Scaling(np.zeros(outputs), np.ones(outputs))
     )
-    return ConstrainedModel(mlp(frame.features_width, outputs, (4,)), frame, cells, bounds), trusted
-
-
-def sign(path: Path, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Writes a file whose digest is its own."""
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
-    metadata = {key: value for key, value in metadata.items() if key != "digest"}
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        digest.update(f"{name}{tensors[name].dtype}{tuple(tensors[name].shape)}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    write_tensors(path, tensors, metadata | {"digest": digest.hexdigest()})
+    return constrained_model(mlp(frame.features_width, outputs, (4,)), frame, cells, bounds), trusted
 
 
 # --- what a forger does; each changes arrays and words in place
@@ -155,8 +142,6 @@ def other_type(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any]) 
 def wider_domain(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any]) -> None:
     factor = rng.choice([1 + 1e-15, 1 + 1e-12, 1.01, 1.5, 1e3, 1e160])
     arrays["cells.radii"] *= factor
-    if "bounds.radii" in arrays and rng.random() < 0.7:
-        arrays["bounds.radii"] *= factor
     if rng.random() < 0.5:
         arrays["cells.box_lower"] *= 1e3
         arrays["cells.box_upper"] *= 1e3
@@ -173,9 +158,7 @@ def other_scale(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any])
 def tighter(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any]) -> None:
     """Less than is true, by little."""
     share = 1 - 10.0 ** rng.uniform(-14, -0.5)
-    for name in ("bounds.slopes", "bounds.offset", "bounds.delta"):
-        if name in arrays:
-            arrays[name] *= share
+    arrays["bounds.delta"] *= share
 
 
 def other_words(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any]) -> None:
@@ -184,7 +167,7 @@ def other_words(rng: np.random.Generator, arrays: Arrays, words: dict[str, Any])
         (words, "blend", int(rng.choice([0, 1, 2, 3, 9, 1000, 10**7]))),
         (words, "target", str(rng.choice(["increment", "next_state", "both"]))),
         (words, "evidence", str(rng.choice(["proved", "lipschitz", "certain"]))),
-        (words, "kind", str(rng.choice(["affine", "interval"]))),
+        (words, "kind", str(rng.choice(["boxes", "interval"]))),
         (schema, "angles", [["y0", "y1"], ["y0"], ["y1"], [], ["s0"]][rng.integers(5)]),
         (schema, "advances", [[0, 0], [-1, 0], [-1, -1], [True, 0], [5, 0]][rng.integers(5)]),
         (schema, "outputs", [["y1", "y0"], ["y0"], ["y0", "y0"]][rng.integers(3)]),
@@ -209,33 +192,32 @@ def pick(rng: np.random.Generator, arrays: Arrays) -> str:
 def refuted(path: Path, trusted: TrustedModel, rng: np.random.Generator, points: int) -> str | None:
     """A counter-example to the file's claim, in words; None if none was found."""
     model = load(path)
-    cells, schema = model.cells, model.schema
-    claimed = model.bounds.delta.max(axis=0)
+    schema, boxes = model.schema, model.bounds.over == "boxes"
+    draw = forged_boxes.drawn if boxes else _drawn
+    largest = np.array([d.maximum for d in output_deltas(model)])
     best: np.ndarray | None = None
     for _ in range(3):
         inputs = np.concatenate(
-            [_drawn(cells, rng, points), *([] if best is None else [_near(best, cells, rng)])]
+            [draw(model, rng, points), *([] if best is None else [_near(best, model, rng)])]
         )
         inputs = schema.wrap_inputs(inputs[:, : len(schema.states)], inputs[:, len(schema.states) :])
         inside = model.limits(inputs).in_domain
         if not inside.any():
             return None
         inputs = inputs[inside]
-        limits, values = (
-            model.limits(inputs),
-            trusted.target(inputs, schema, model.frame.target),
-        )
+        limits, values = model.limits(inputs), trusted.target(inputs, schema, model.frame.target)
         farthest = np.maximum(schema.distance(values, limits.lower), schema.distance(limits.upper, values))
-        excess = farthest - np.minimum(limits.delta, claimed * (1 + 1e-15))
+        excess = farthest - np.minimum(limits.delta, largest * (1 + 1e-15))
         row, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
         if excess[row, output] > 0 or not np.isfinite(excess).all():
             return f"at {inputs[row].tolist()} output {output} exceeds delta by {excess[row, output]:.3g}"
         best = inputs[np.argsort((farthest / np.maximum(limits.delta, 1e-300)).max(axis=1))[-8:]]
-    return None
+    return forged_boxes.refuted_in_float32(model, trusted, rng, points) if boxes else None
 
 
-def _drawn(cells: Cells, rng: np.random.Generator, points: int) -> np.ndarray:
+def _drawn(model: Model, rng: np.random.Generator, points: int) -> np.ndarray:
     """Points of the balls, half of them at the rim, in the box."""
+    cells = model.cells
     cell = rng.integers(0, len(cells), points)
     way = rng.standard_normal((points, cells.memories.shape[1]))
     way /= np.sqrt((way**2).sum(axis=1, keepdims=True))
@@ -244,43 +226,76 @@ def _drawn(cells: Cells, rng: np.random.Generator, points: int) -> np.ndarray:
     return np.clip(inputs, cells.box_lower, cells.box_upper)
 
 
-def _near(places: np.ndarray, cells: Cells, rng: np.random.Generator) -> np.ndarray:
+def _near(places: np.ndarray, model: Model, rng: np.random.Generator) -> np.ndarray:
+    cells = model.cells
+    low, high = cells.box_lower, cells.box_upper
+    if model.bounds.over == "boxes":
+        low, high = model.bounds.tree.lower, model.bounds.tree.upper
     spread = 10.0 ** rng.uniform(-6, -1, (50 * len(places), 1)) * float(np.median(cells.radii)) * cells.scale
     moved = np.repeat(places, 50, axis=0) + spread * rng.standard_normal((50 * len(places), places.shape[1]))
-    return np.clip(moved, cells.box_lower, cells.box_upper)
+    return np.clip(moved, low, high)
 
 
 def run(seed: int, folder: Path, counts: Counter[str], points: int = 1500) -> str | None:
     """One forgery; what is wrong with how it was judged, in words."""
     rng = np.random.default_rng(seed)
-    model, trusted = model_of(seed % SYSTEMS)
+    if seed % 8 == 0:
+        return _forged_certificate(seed, rng, folder, counts)
+    if seed % 4:
+        forgeries, (model, trusted) = (
+            forged_boxes.FORGERIES,
+            forged_boxes.model_of(seed % forged_boxes.SYSTEMS),
+        )
+    else:
+        forgeries, (model, trusted) = FORGERIES, model_of(seed % SYSTEMS)
     path = folder / "forged.safetensors"
     save(model, path)
     tensors, words = read_tensors(path)
     arrays = {name: values.numpy().copy() for name, values in tensors.items()}
-    steps = [FORGERIES[rng.integers(len(FORGERIES))] for _ in range(int(rng.integers(1, 3)))]
+    steps = [forgeries[rng.integers(len(forgeries))] for _ in range(int(rng.integers(1, 3)))]
     with np.errstate(all="ignore"):
         for step in steps:
             step(rng, arrays, words)
     sign(path, arrays, words)
+    names = [step.__name__ for step in steps]
     try:
         result = tether.verify(path, trusted)
-    except (tether.errors.CertificateError, tether.errors.StorageError, ValueError) as error:
+    except REFUSED as error:
         counts["refused"] += 1
         return None if len(str(error).splitlines()) == 1 else f"seed {seed}: {error!r} has several lines"
     except Exception as error:
-        return f"seed {seed}: {type(error).__name__}: {error} after {[step.__name__ for step in steps]}"
+        return f"seed {seed}: {type(error).__name__}: {error} after {names}"
     if not result.verified:
         counts["not verified"] += 1
         return None
-    counts["accepted"] += 1
+    counts[f"accepted, {model.bounds.kind}"] += 1
     try:
         found = refuted(path, trusted, rng, points)
-    except (tether.errors.StorageError, ValueError) as error:
+    except (tether.foundation.errors.StorageError, ValueError) as error:
         counts[f"accepted, not loaded: {str(error)[-60:]}"] += 1
         return None
-    names = [step.__name__ for step in steps]
     return None if found is None else f"seed {seed}: accepted after {names}, but {found}"
+
+
+def _forged_certificate(
+    seed: int, rng: np.random.Generator, folder: Path, counts: Counter[str]
+) -> str | None:
+    """A true model beside a certificate of which one field says something else."""
+    number = int(rng.integers(forged_boxes.SYSTEMS))
+    model, trusted = forged_boxes.model_of(number)
+    save(model, folder / "true.safetensors")
+    said = json.loads(json.dumps(forged_boxes.certificate_of(number)))
+    field = forged_boxes.forge_certificate(rng, said)
+    (folder / "certificate.json").write_text(json.dumps(said))
+    try:
+        found = tether.verify(folder / "true.safetensors", trusted, folder / "certificate.json")
+    except REFUSED:
+        counts["certificates refused"] += 1
+        return None
+    counts["certificates accepted"] += 1
+    if not field or (forged_boxes.is_open(field) and found.not_vouched):
+        return None
+    return f"seed {seed}: a certificate with another `{field}` was accepted"
 
 
 def main(arguments: list[str] | None = None) -> tuple[Counter[str], list[str]]:

@@ -76,7 +76,7 @@ AFFINE = ("--bounds", "affine")
 EXTRA: tuple[tuple[str, ...], ...] = (
     ("--history", "x=1", "--history", "x=2"), ("--time", "u", "--step", "0.1"), ("--data", "{}/cart.csv"),
     ("--data", "{}/*.nothing"), ("--data", ""), ("--time", "episode", "--next-states", "x,v"),
-    ("--smooth",), ("--independent-rows",), ("--no-such-option",), ("--memories",), ("stray",), ("--resume", "--resume", "x"),
+    ("--independent-rows",), ("--no-such-option",), ("--memories",), ("stray",), ("--resume", "--resume", "x"),
     (*AFFINE, "--delta", "-1"), (*AFFINE, "--delta", "0"), (*AFFINE, "--delta", "nan"), (*AFFINE, "--delta", "w=1"),
     (*AFFINE, "--delta", "x="), (*AFFINE, "--decreasing", "u"), (*AFFINE, "--decreasing", "x,v,u"),
     (*AFFINE, "--decreasing", "w", "--trusted", "{}/physics.py:affine"),

@@ -13,7 +13,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from tether.atomic import content_digest
+from tether.foundation.atomic import content_digest
 
 Random = np.random.Generator
 HOSTILE: list[Any] = [

@@ -16,9 +16,9 @@ import torch
 import tether
 from conftest import TRUSTED_SOURCE, cart_rows, write_csv
 from tether.cli.running import run
-from tether.constrained import DirectModel, UnconstrainedModel
 from tether.data import Jitter
-from tether.training import TrainingConfig
+from tether.learning.training import TrainingConfig
+from tether.model.assembling import direct_model, unconstrained_model
 from tether_studies.storing import write_data
 from tether_studies.study import StudyData
 from tether_studies.tasks import Plan, open_folder
@@ -26,6 +26,11 @@ from tether_studies.tasks import Plan, open_folder
 COLUMNS = ["--states", "x,v", "--controls", "u", "--episode", "episode", "--unit", "x=m,v=m/s"]
 TINY = ["--memories", "5", "--steps", "20", "--hidden", "4"]
 MONOTONE = "\naffine = __import__('tether').AffineModel([[1.0, 0.1, -0.1], [0.0, 1.0, -0.1]], [0.0, 0.0])\n"
+BENT = (
+    "\ndef bent(states, controls):\n"
+    "    return frictionless(states, controls) + 0.1 * np.sin(3 * states) * np.cos(controls)\n"
+)
+"""An M over which trees have leaves to damage."""
 Mutation = Callable[[np.random.Generator, bytes], bytes]
 
 
@@ -49,7 +54,19 @@ class Subject:
 
 
 def _fit(data: str, out: str = "{}/new", trusted: str = "frictionless") -> tuple[str, ...]:
-    return ("fit", "--data", data, *COLUMNS, "--trusted", f"{{}}/physics.py:{trusted}", "--out", out, *TINY)
+    return (
+        "fit",
+        "--data",
+        data,
+        *COLUMNS,
+        "--trusted",
+        f"{{}}/physics.py:{trusted}",
+        "--out",
+        out,
+        "--bounds",
+        "interval",
+        *TINY,
+    )
 
 
 def _model(path: str, trusted: str, *, verified: bool = True) -> tuple[tuple[str, ...], ...]:
@@ -69,7 +86,7 @@ _RESUMED = ((*_fit("{}/cart.csv", "{}/stopped"), "--resume"),)
 SUBJECTS = (
     Subject("interval model", "run/model.safetensors", _MODEL, _model("{}/run/model.safetensors", "frictionless"), 3),
     Subject("affine model", "affine.safetensors", _MODEL, _model("{}/affine.safetensors", "frictionless"), 4),
-    Subject("smooth model", "smooth.safetensors", _MODEL, _model("{}/smooth.safetensors", "frictionless"), 1),
+    Subject("bent model", "bent.safetensors", _MODEL, _model("{}/bent.safetensors", "bent"), 2),
     Subject("statistical model", "draws.safetensors", _MODEL, _model("{}/draws.safetensors", "frictionless"), 2),
     Subject("direct model", "direct.safetensors", _MODEL, _model("{}/direct.safetensors", "frictionless"), 1),
     Subject("bare model", "bare.safetensors", _MODEL, _model("{}/bare.safetensors", "frictionless"), 1),
@@ -99,7 +116,7 @@ def make_originals(folder: Path) -> None:
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "cart.csv", ["episode", "x", "v", "u"], cart_rows(6, 12))
-    (folder / "physics.py").write_text(TRUSTED_SOURCE + MONOTONE)
+    (folder / "physics.py").write_text(TRUSTED_SOURCE + MONOTONE + BENT)
     frame = pandas.read_csv(folder / "cart.csv")
     np.savez(folder / "cart.npz", **{name: frame[name].to_numpy() for name in frame.columns})
     frame.to_parquet(folder / "cart.parquet")
@@ -122,18 +139,24 @@ def _save_models(folder: Path) -> None:
     trusted = tether.load_trusted(f"{folder}/physics.py:frictionless")
     training = TrainingConfig(steps=5, evaluate_every=5)
     common = dict(probes=Jitter(), memories=4, hidden=(4,), bounds="affine", training=training)
-    sampling = tether.SamplingConfig(epsilon=0.05, beta=1e-2)
+    weak = tether.Statistical(epsilon=0.05, beta=1e-2)
     models = {
         "affine": tether.fit(data, trusted=trusted, evidence="proved", **common),
-        "smooth": tether.fit(data, trusted=trusted, evidence="proved", smooth=True, **common),
-        "draws": tether.fit(data, trusted=trusted, evidence="statistical", sampling=sampling, **common),
+        "bent": tether.fit(
+            data,
+            trusted=tether.load_trusted(f"{folder}/physics.py:bent"),
+            evidence="proved",
+            leaves=40,
+            **common,
+        ),
+        "draws": tether.fit(data, trusted=trusted, evidence=weak, **common),
         "falling": tether.fit(
             data, trusted=tether.load_trusted(f"{folder}/physics.py:affine"), decreasing=("u",), **common
         ),
     }
     affine = models["affine"]
-    models["direct"] = DirectModel(affine.network, affine.frame, trusted, np.array([0.1, 0.2]))  # type: ignore[assignment]
-    models["bare"] = UnconstrainedModel(affine.network, affine.frame)  # type: ignore[assignment]
+    models["direct"] = direct_model(affine.network, affine.frame, trusted, np.array([0.1, 0.2]))  # type: ignore[assignment]
+    models["bare"] = unconstrained_model(affine.network, affine.frame)  # type: ignore[assignment]
     for name, model in models.items():
         tether.save(model, folder / f"{name}.safetensors")
 
@@ -144,7 +167,7 @@ class _Stopped(Exception):
 
 def _stop_a_fit(folder: Path) -> None:
     """A run that was interrupted once its checkpoints were written."""
-    import tether.runs as runs
+    import tether.files.runs as runs
 
     finish = runs.RunFolder.finish
 

@@ -9,7 +9,7 @@ from subject import main
 def test_a_few_hundred_programs():
     tally = main("structure", structure.run, count=600, arguments=["--minutes", "0.15"])
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert tally.counts["accepted"] > 30  # in seconds, on however busy a machine
+    assert tally.counts["accepted"] > 10  # in seconds, on however busy a machine
 
 
 def test_the_same_seed_writes_the_same_program():

@@ -6,28 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from tether.attack import attack
-from tether.bounds import AffineBounds, Observations, bound_by_expansions, bound_by_intervals
-from tether.cells import Cells
-from tether.certificate import certify
-from tether.constrained import ConstrainedModel, Frame, mlp
+from tether.claims.attack import attack
+from tether.claims.certificate import certify
+from tether.claims.rollout import rollout
 from tether.data import Scaling, make_schema
-from tether.errors import CertificateError
-from tether.pipeline import (
-    DIRECT,
-    TETHERED,
-    FitConfig,
-    build_tether,
-    build_tether_within,
-    fit,
-    prepare,
-    train_method,
-)
-from tether.ranges import SamplingConfig
-from tether.remainders import expand
-from tether.rollout import rollout
-from tether.storage import load, save
-from tether.training import TrainingConfig
+from tether.evidence import Lipschitz, Proved, Question, SamplingConfig
+from tether.files.storage import load, save
+from tether.fitting import DIRECT, TETHERED, FitConfig, build_tether, fit, prepare, train_method
+from tether.foundation.errors import CertificateError
+from tether.geometry.cells import Cells
+from tether.learning.training import TrainingConfig
+from tether.model import Frame, mlp
+from tether.model.assembling import constrained_model
+from tether.tethers.bounds import AffineBounds, bound_by_intervals
+from tether.tethers.expanding import expand, with_room
+from tether.tethers.growth import Aim
 from tether.trusted import TrustedModel
 from tether_studies import parked_car
 
@@ -49,6 +42,14 @@ def random_system(seed):
     return function, inputs
 
 
+def affine_bounds(question, cells, *, evidence=None, leaves=200, half_width=0.1, rows=None):
+    """Affine bounds over the question's box, as wide everywhere."""
+    outputs = len(question.schema.outputs)
+    rows = np.empty((0, len(question.lower))) if rows is None else rows
+    found = expand(question, evidence or Proved(), Aim(np.full(outputs, 1e-9), rows, leaves), cells).bounds
+    return with_room(found, np.full((len(cells), outputs), half_width), question.schema)
+
+
 def model_of(function, inputs, bounds_kind, seed):
     rng = np.random.default_rng(seed + 1)
     schema = make_schema([f"s{k}" for k in range(inputs)], [], ["y0", "y1"])
@@ -60,27 +61,24 @@ def model_of(function, inputs, bounds_kind, seed):
     cells = Cells(memories, np.array([[0, 1], [1, 2]]), scale, radius, -box, box)
     data = rng.standard_normal((200, inputs))
     trusted = TrustedModel(function)
-    truth = function(data, None) + 0.1 * rng.standard_normal((200, 2))
     if bounds_kind == "affine":
-        pinned = np.full(inputs, np.nan)
-        bounds = bound_by_expansions(
-            cells, trusted, schema, "next_state", observations=Observations(data, truth, pinned)
+        bounds = affine_bounds(
+            Question(trusted, schema, "next_state", -box, box), cells, leaves=60, rows=data
         )
     else:
-        bounds = bound_by_intervals(cells, trusted, schema, "next_state", inputs=data, evidence="proved")
+        bounds = bound_by_intervals(cells, trusted, schema, "next_state", inputs=data, evidence=Proved())
     frame = Frame(schema, "next_state", Scaling(np.zeros(inputs), scale), Scaling(np.zeros(2), np.ones(2)))
-    return ConstrainedModel(mlp(inputs, 2, (4,)), frame, cells, bounds), trusted
+    return constrained_model(mlp(inputs, 2, (4,)), frame, cells, bounds), trusted
 
 
 def corrupted(model):
-    """Delta understated in every cell: by 30 % of what it is."""
+    """Delta understated everywhere."""
     bounds = model.bounds
     if isinstance(bounds, AffineBounds):
-        remainder = replace(bounds.expansion.remainder, slopes=0.0 * bounds.expansion.remainder.slopes)
-        bounds = replace(bounds, expansion=replace(bounds.expansion, remainder=remainder))
+        bounds = replace(bounds, remainder=0.1 * bounds.remainder)
     else:
         bounds = replace(bounds, delta=0.3 * bounds.delta)
-    return ConstrainedModel(model.network, model.frame, model.cells, bounds)
+    return constrained_model(model.network, model.frame, model.cells, bounds)
 
 
 def check_system(seed, evaluations):
@@ -117,8 +115,7 @@ def car():
     )
     probes = parked_car.parked(transitions, count=2400)
     problem = prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=config)
-    tether = build_tether(problem, config)
-    return problem, config, train_method(problem, TETHERED, config, tether=tether).model
+    return problem, config, train_method(problem, TETHERED, config).model
 
 
 def test_a_parked_car_stays_parked(car):
@@ -127,12 +124,12 @@ def test_a_parked_car_stays_parked(car):
     start = rng.uniform([-50, -50, -np.pi], [50, 50, np.pi], (300, 3))
     path = rollout(model.predict, parked_car.SCHEMA, start, np.zeros((20, 300, 2)))
     drift = np.hypot(*(path[-1] - path[0])[:, :2].T)
-    assert (drift < 1e-9).mean() > 0.99
+    assert (drift == 0).all()
     with torch.no_grad():
         for parameter in model.network.parameters():
             parameter.mul_(1e3)
     wild = rollout(model.predict, parked_car.SCHEMA, start, np.zeros((20, 300, 2)))
-    np.testing.assert_array_equal(wild[:, drift < 1e-9], path[:, drift < 1e-9])
+    np.testing.assert_array_equal(wild, path)
 
 
 def test_attack_on_the_car(car):
@@ -141,19 +138,13 @@ def test_attack_on_the_car(car):
     assert found.evaluations >= 100_000
 
 
-def test_delta_of_a_prediction_shrinks_towards_its_memory(car):
-    model = car[2]
-    rng = np.random.default_rng(1)
-    direction = rng.standard_normal((len(model.cells), 5))
-    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    widths = []
-    for share in (0.1, 0.9):
-        inputs = (model.cells.memories + share * model.cells.radii[:, None] * direction) * model.cells.scale
-        limits = model.limits(inputs)
-        remainder = limits.delta - 0.5 * (limits.upper - limits.lower)
-        widths.append(np.median(remainder[:, 0]))
-        assert (limits.delta <= model.bounds.delta[limits.cell] * (1 + 1e-12)).all()
-    assert widths[1] > 20 * widths[0]
+def test_delta_is_known_everywhere_in_the_box_and_small_near_data(car):
+    problem, _, model = car
+    tree = model.bounds.tree
+    anywhere = model.limits(np.random.default_rng(1).uniform(tree.lower, tree.upper, (5000, 5)))
+    assert anywhere.in_domain.all() and np.isfinite(anywhere.delta).all()
+    near = model.bounds.remainder_at(problem.data[2].inputs)
+    assert (np.quantile(near, 0.99, axis=0)[:2] < 0.01).all()
 
 
 def test_saved_and_loaded_with_all_its_bounds(car, tmp_path):
@@ -180,48 +171,36 @@ def test_direct_stays_within_its_half_width(car):
     assert (distance <= prediction.delta).all() and (distance > 0.9 * prediction.delta).any()
 
 
+LINE = replace(make_schema(["a"], [], ["y"]), advances=(-1,))
+ONE_CELL = Cells(np.zeros((1, 1)), np.empty((0, 2), np.int64), np.ones(1), 1.0, -np.ones(1), np.ones(1))
+
+
 def test_an_affine_model_has_no_remainder():
-    """M affine: whatever the cells, A is M and only rounding is left."""
+    """M affine: one leaf, A is M and only rounding is left."""
     rng = np.random.default_rng(0)
     schema = replace(make_schema(["a", "b", "c"], [], ["y"]), advances=(-1,))
-    weights = rng.standard_normal((3, 1))
-    cells = Cells(
-        rng.standard_normal((20, 3)),
-        np.empty((0, 2), np.int64),
-        np.ones(3),
-        5.0,
-        -np.full(3, 9.0),
-        np.full(3, 9.0),
-    )
-    expansion = expand(
-        cells, TrustedModel(lambda s, u: s @ weights + 1.0), schema, "next_state", evidence="proved"
-    )
-    np.testing.assert_allclose(expansion.jacobian[:, 0], np.broadcast_to(weights[:, 0], (20, 3)), rtol=1e-12)
-    assert (expansion.remainder.slopes * expansion.remainder.radii[:, :, None]).max() < 1e-13
+    weights, box = rng.standard_normal((3, 1)), np.full(3, 9.0)
+    cells = Cells(np.zeros((1, 3)), np.empty((0, 2), np.int64), np.ones(3), 1.0, -box, box)
+    trusted = TrustedModel(lambda s, u: s @ weights + 1.0)
+    bounds = affine_bounds(Question(trusted, schema, "next_state", -box, box), cells)
+    assert bounds.tree.leaves == 1
+    np.testing.assert_allclose(bounds.slope, weights.T, rtol=1e-12)
+    assert bounds.remainder.max() < 1e-12
 
 
 def test_lipschitz_of_the_jacobian():
-    schema = replace(make_schema(["a"], [], ["y"]), advances=(-1,))
-    cells = Cells(
-        np.linspace(-2, 2, 9)[:, None],
-        np.empty((0, 2), np.int64),
-        np.array([0.5]),
-        0.7,
-        np.array([-2.0]),
-        np.array([2.0]),
-    )
     trusted = TrustedModel(
         lambda s, u: np.sin(s), jacobian=lambda s, u: np.cos(s)[:, :, None], jacobian_lipschitz=1.0
     )
-    expansion = expand(cells, trusted, schema, "next_state", evidence="lipschitz")
-    points = cells.centers + np.linspace(-0.35, 0.35, 101)
-    for k in range(9):
-        at = points[k][:, None]
-        missed = np.abs(np.sin(at) - expansion.evaluate(cells, at, np.full(101, k)))[:, 0]
-        distance = np.abs(points[k] - cells.centers[k]) / 0.5
-        assert (missed <= expansion.remainder.at(np.full(101, k), distance)[:, 0] + 1e-15).all()
-    with pytest.raises(ValueError, match="must have the trusted model's Jacobian and the Lipschitz constant"):
-        expand(cells, TrustedModel(lambda s, u: s), schema, "next_state", evidence="lipschitz")
+    question = Question(trusted, LINE, "next_state", np.array([-2.0]), np.array([2.0]))
+    bounds = affine_bounds(question, ONE_CELL, evidence=Lipschitz(), leaves=9)
+    at = np.linspace(-2, 2, 4001)[:, None]
+    missed = np.abs(np.sin(at) - bounds.evaluate(at))
+    remainder = bounds.remainder[bounds.tree.find(at)]
+    assert (missed <= remainder).all()
+    assert (missed > 0.5 * remainder).any()
+    with pytest.raises(ValueError, match="evidence `lipschitz` must have constants of the trusted model"):
+        affine_bounds(replace(question, trusted=TrustedModel(lambda s, u: s)), ONE_CELL, evidence=Lipschitz())
 
 
 def test_public_fit_with_an_affine_tether():
@@ -229,22 +208,17 @@ def test_public_fit_with_an_affine_tether():
     model = fit(transitions, trusted=parked_car.unicycle, memories=60, bounds="affine", evidence="proved", hidden=(8,),
                 training=TrainingConfig(steps=20, evaluate_every=20))  # fmt: skip
     assert isinstance(model.bounds, AffineBounds)
-    assert model.bounds.evidence == "proved"
+    assert model.bounds.evidence == Proved()
 
 
 def test_delta_as_the_input(car):
-    """A delta asked for is kept in every cell, with more memories than the search started from."""
+    """A delta asked for is kept everywhere in the box, or refused with where and by how much it is not."""
     problem, config, _ = car
-    wanted = replace(config, memories=40, delta={"x": 0.5, "y": 0.5})
-    with pytest.raises(CertificateError, match=r"in cell \d+ output '[xy]' the remainder exceeds 0.5 by"):
-        build_tether(problem, wanted)
-    tether = build_tether_within(problem, wanted)
-    assert len(tether.cells) > 40
-    assert (tether.bounds.delta[:, :2] <= 0.5).all()
-    for part in (problem.data[2], problem.probes[2]):
-        assert tether.cells.locate(part.inputs).in_domain.mean() > 0.97
-    with pytest.raises(CertificateError, match="`delta` must leave room for the remainder"):
-        build_tether_within(problem, replace(wanted, delta=1e-6))
+    wanted = replace(config, delta={"x": 0.05, "y": 0.05})
+    tether = build_tether(problem, wanted)
+    assert (tether.bounds.delta[tether.bounds.output < 2] <= 0.05).all()
+    with pytest.raises(CertificateError, match=r"over heading .* that of output '[xy]' is .*, too much by"):
+        build_tether(problem, replace(wanted, delta=1e-6, leaves=200))
     with pytest.raises(ValueError, match="`delta` must name outputs"):
         build_tether(problem, replace(wanted, delta={"speed": 1.0}))
     with pytest.raises(ValueError, match="`delta` must come with bounds 'affine'"):
@@ -252,29 +226,28 @@ def test_delta_as_the_input(car):
 
 
 def test_remainders_converge_at_their_orders():
-    """On a grid of K memories in d = 2, delta falls as K^(-1/d) for intervals and K^(-2/d) for affine bounds."""
+    """In d = 2, delta falls as K^(-1/d) for intervals over K cells and as L^(-2/d) over L leaves."""
     schema = replace(make_schema(["a", "b"], [], ["y"]), advances=(-1,))
     trusted = TrustedModel(lambda s, u: np.sin(s[:, :1]) * np.cos(s[:, 1:]))
+    box = np.full(2, 2.0)
     counts, deltas = [], []
     for side in (6, 12, 24, 48):
         axis = (np.arange(side) + 0.5) * 4 / side - 2
         memories = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-        radius = np.sqrt(2) * 2 / side
-        cells = Cells(
-            memories, np.empty((0, 2), np.int64), np.ones(2), radius, np.full(2, -2.0), np.full(2, 2.0)
-        )
+        cells = Cells(memories, np.empty((0, 2), np.int64), np.ones(2), np.sqrt(2) * 2 / side, -box, box)
         interval = bound_by_intervals(
             cells,
             trusted,
             schema,
             "next_state",
             inputs=memories,
-            evidence="proved",
+            evidence=Proved(),
             sampling=SamplingConfig(16, 2),
         )
-        affine = expand(cells, trusted, schema, "next_state", evidence="proved").remainder
+        question = Question(trusted, schema, "next_state", -box, box)
+        affine = affine_bounds(question, cells, leaves=side**2, half_width=0.0)
         counts.append(len(cells))
-        deltas.append([np.median(interval.delta), np.median(affine.rim)])
+        deltas.append([np.median(interval.delta), np.median(affine.remainder)])
     slopes = np.polyfit(np.log(counts), np.log(deltas), 1)[0]
     assert slopes[0] == pytest.approx(-0.5, abs=0.1)
     assert slopes[1] == pytest.approx(-1.0, abs=0.1)
@@ -286,44 +259,31 @@ def test_rounding_of_a_large_input_that_cancels():
     box = np.array([1.0, 1e6])
     cells = Cells(np.zeros((1, 2)), np.empty((0, 2), np.int64), box, 1.5, -box, box)
     trusted = TrustedModel(lambda s, u: np.stack([s[:, 0] + s[:, 1] + 0.1 - s[:, 1], s[:, 1]], axis=1))
-    nothing = Observations(np.zeros((1, 2)), np.array([[0.1, 0.0]]), np.full(2, np.nan))
-    bounds = bound_by_expansions(cells, trusted, schema, "increment", observations=nothing)
+    bounds = affine_bounds(Question(trusted, schema, "increment", -box, box), cells, half_width=0.0)
     frame = Frame(schema, "increment", Scaling(np.zeros(2), box), Scaling(np.zeros(2), np.ones(2)))
-    model = ConstrainedModel(mlp(2, 2, (4,)), frame, cells, bounds)
+    model = constrained_model(mlp(2, 2, (4,)), frame, cells, bounds)
     found = attack(model, trusted, evaluations=100_000)
     assert 0 < found.max_ratio <= 1.0 and found.delta < 1e-8
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda b: replace(b, half_width=b.half_width - 1.0), "`half_width` must be finite and at least 0"),
-        (
-            lambda b: replace(b.expansion.remainder, offset=-b.expansion.remainder.offset),
-            "must be finite and at least 0",
-        ),
-        (
-            lambda b: replace(b.expansion.remainder, radii=b.expansion.remainder.radii[:, ::-1]),
-            "positive and ascending",
-        ),
-    ],
-)
-def test_malformed_bounds_are_refused(car, change, message):
-    with pytest.raises(ValueError, match=message):
-        change(car[2].bounds)
+@pytest.mark.parametrize("name", ["half_width", "remainder"])
+def test_malformed_bounds_are_refused(car, name):
+    bounds = car[2].bounds
+    with pytest.raises(ValueError, match=f"`{name}` must be .*at least 0"):
+        replace(bounds, **{name: getattr(bounds, name) - 100.0})
 
 
-def test_certify_compares_the_remainder_at_every_distance(car):
-    """Offset taken away and inner slopes raised, so that every rim stays as it was: still refused."""
+def test_certify_derives_every_leaf_again(car):
+    """One leaf's remainder, or its slope, a little off: refused."""
     model = car[2]
     certify(model, parked_car.TRUSTED)
-    remainder = model.bounds.expansion.remainder
-    moved = replace(
-        remainder,
-        offset=0.0 * remainder.offset,
-        slopes=remainder.slopes + (remainder.offset[:, None] / remainder.radii[:, :, None]),
-    )
-    bounds = replace(model.bounds, expansion=replace(model.bounds.expansion, remainder=moved))
-    model = ConstrainedModel(model.network, model.frame, model.cells, bounds)
-    with pytest.raises(CertificateError, match="derived anew, delta is larger"):
-        certify(model, parked_car.TRUSTED)
+    bounds = model.bounds
+    leaf = int(np.argmax(bounds.remainder))
+    for name, factor in (("remainder", 0.99), ("slope", 1.5), ("value", 1.5)):
+        values = getattr(bounds, name).copy()
+        values[leaf] = values[leaf] * factor + (name == "value")
+        changed = constrained_model(
+            model.network, model.frame, model.cells, replace(bounds, **{name: values})
+        )
+        with pytest.raises(CertificateError, match="derived anew|must hold at every point"):
+            certify(changed, parked_car.TRUSTED)

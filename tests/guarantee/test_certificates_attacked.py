@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from tether.certificate import certify
-from tether.errors import CertificateError
-from tether.pipeline import FitConfig, build_tether, fit, prepare
-from tether.ranges import SamplingConfig
-from tether.training import TrainingConfig
+from tether.claims.certificate import certify
+from tether.evidence import Sampled, SamplingConfig
+from tether.fitting import FitConfig, build_tether, fit, prepare
+from tether.foundation.errors import CertificateError
+from tether.learning.training import TrainingConfig
 from tether_studies import parked_car
 
 
@@ -22,6 +22,7 @@ def certified(request):
         transitions,
         trusted=parked_car.TRUSTED,
         probes=parked_car.parked(transitions, count=1200),
+        bounds="interval",
         memories=150,
         evidence="lipschitz",
         target=request.param,
@@ -132,10 +133,13 @@ def test_certify_derives_the_claim_again(certified, factor):
 
 def test_sampled_is_never_called_a_guarantee():
     transitions = parked_car.drive(episodes=8, steps=30)
-    config = FitConfig(memories=30, sampling=SamplingConfig(per_cell=4, refinements=0))
+    config = FitConfig(
+        bounds="interval", memories=30, evidence="sampled",
+        sampling=SamplingConfig(per_cell=4, refinements=0),
+    )  # fmt: skip
     problem = prepare(transitions, trusted=parked_car.unicycle, config=config)
     tether = build_tether(problem, config)
-    assert tether.bounds.evidence == "sampled"
+    assert tether.bounds.evidence == Sampled()
     model = fit(
         transitions,
         trusted=parked_car.unicycle,
@@ -145,5 +149,5 @@ def test_sampled_is_never_called_a_guarantee():
     assert not certificate.certified
     assert "not a guarantee" in certificate.claim
     # So few samples must be found out by fresh ones, and the certificate says so instead of raising.
-    assert certificate.recheck.max_ratio > 1
-    assert certificate.recheck.outside_bounds > 0.1
+    assert certificate.conformance.recheck.max_ratio > 1
+    assert certificate.conformance.recheck.outside_bounds > 0.1

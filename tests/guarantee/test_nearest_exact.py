@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tether.nearest import nearest, nearest_torch
+from tether.geometry.nearest import nearest, nearest_torch
 
 ROWS = 1_000_000
 

@@ -6,11 +6,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.bounds import IntervalBounds
-from tether.cells import Cells
-from tether.constrained import ConstrainedModel, Frame, constrain, mlp
 from tether.data import Scaling, make_schema
-from tether.descent import constrain_in_training
+from tether.evidence import Sampled
+from tether.geometry.cells import Cells
+from tether.learning.descent import constrain_in_training
+from tether.model import Frame, constrain, mlp
+from tether.model.assembling import constrained_model
+from tether.tethers.bounds import IntervalBounds
 
 SCHEMA = make_schema(["x", "heading"], ["speed"], angles=["heading"])
 
@@ -30,9 +32,9 @@ def random_model(operator="clip", target="increment", seed=0, network=None):
     lower = rng.standard_normal((40, 2)) * 10.0 ** rng.integers(-9, 6, (40, 2))
     # Some cells allow a single value: that, too, must be met exactly.
     upper = lower + rng.choice([0.0, 1e-12, 1.0, 1e4], (40, 2))
-    bounds = IntervalBounds(lower, upper, upper - lower, np.zeros_like(lower), "sampled")
+    bounds = IntervalBounds(lower, upper, upper - lower, np.zeros_like(lower), Sampled())
     network = network or mlp(frame.features_width, 2, (16, 16), seed=seed)
-    return ConstrainedModel(network, frame, cells, bounds, operator=operator)
+    return constrained_model(network, frame, cells, bounds, operator=operator)
 
 
 def check_inside(model, states, controls):

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
-from tether.bounds import bound_by_intervals
-from tether.cells import Cells
 from tether.data import make_schema
-from tether.errors import CertificateError
-from tether.ranges import SamplingConfig, lipschitz_range, sampled_range
+from tether.evidence import Lipschitz, SamplingConfig
+from tether.evidence.ranges import lipschitz_range, sampled_range
+from tether.foundation.errors import CertificateError
+from tether.geometry.cells import Cells
+from tether.tethers.bounds import bound_by_intervals
 from tether.trusted import TrustedModel
 
 LINE = make_schema(["x"], [], ["y"])
@@ -86,7 +87,7 @@ def test_on_a_line(name):
     assert np.mean((seen.upper - seen.lower)[:, 0] / width) > 0.995
     outer = lipschitz_range(cells, trusted, LINE, "next_state")
     assert (outer.lower[:, 0] <= low).all() and (outer.upper[:, 0] >= high).all()
-    bounds = bound_by_intervals(cells, trusted, LINE, "next_state", inputs=inputs, evidence="lipschitz")
+    bounds = bound_by_intervals(cells, trusted, LINE, "next_state", inputs=inputs, evidence=Lipschitz())
     assert (bounds.delta[:, 0] >= np.maximum(bounds.upper[:, 0] - low, high - bounds.lower[:, 0])).all()
     assert bounds.lemma is not None
     assert (bounds.delta <= bounds.lemma + 1e-9).all(), "Lemma 4: delta is at most L times the diameter"
@@ -135,7 +136,7 @@ def test_a_wrong_constant_is_refuted():
     )
     trusted = TrustedModel(lambda states, controls: 3 * states, lipschitz=2.0)
     with pytest.raises(CertificateError, match="`lipschitz` must bound the trusted model's change; in cell"):
-        bound_by_intervals(cells, trusted, LINE, "next_state", inputs=cells.centers, evidence="lipschitz")
+        bound_by_intervals(cells, trusted, LINE, "next_state", inputs=cells.centers, evidence=Lipschitz())
 
 
 def test_lipschitz_needs_constants():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.cells import Cells, CellSampler
+from tether.geometry.cells import Cells, CellSampler
 
 
 def make_cells(dimensions, count, seed, radius=None, scale=None):

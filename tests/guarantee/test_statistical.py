@@ -5,53 +5,47 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tether.calibration import (
-    binomial_tail,
-    draw_in_domain,
-    draws_allowed,
-    draws_needed,
-    exceedance,
-    refuted,
-)
-from tether.certificate import certify
-from tether.constrained import ConstrainedModel
-from tether.errors import CertificateError
-from tether.pipeline import FitConfig, build_tether, prepare, train_method
-from tether.pipeline.methods import CONSTRAINED, TETHERED
-from tether.ranges import SamplingConfig
-from tether.training import TrainingConfig
+from tether.claims.certificate import certify
+from tether.evidence import Statistical
+from tether.evidence.statistical import binomial_tail, draws_allowed, draws_needed, refuted
+from tether.fitting import FitConfig, prepare, train_method
+from tether.fitting.methods import CONSTRAINED, TETHERED
+from tether.foundation.errors import CertificateError
+from tether.learning.training import TrainingConfig
+from tether.model.assembling import constrained_model
+from tether.tethers.calibration import exceedance
 from tether_studies import parked_car
 
 
-@pytest.fixture(scope="module", params=["interval", "affine", "smooth"])
+@pytest.fixture(scope="module", params=["interval", "affine"])
 def drawn(request):
     transitions = parked_car.drive(episodes=20, steps=60)
-    kind = "interval" if request.param == "interval" else "affine"
+    kind = request.param
     config = FitConfig(
         memories=80,
         bounds=kind,
-        smooth=request.param == "smooth",
-        evidence="statistical",
+        leaves=300,
+        evidence=Statistical(epsilon=0.01, beta=1e-4),
         domain=parked_car.DOMAIN,
         hidden=(8,),
-        sampling=SamplingConfig(epsilon=0.01, beta=1e-4),
         training=TrainingConfig(steps=2, evaluate_every=2),
     )
     # A black box: no constants, no derivative.
     problem = prepare(transitions, trusted=parked_car.unicycle, config=config)
-    tether = build_tether(problem, config)
     method = CONSTRAINED if kind == "interval" else TETHERED
-    return problem, train_method(problem, replace(method, loss="squared_error"), config, tether=tether).model
+    return problem, train_method(problem, replace(method, loss="squared_error"), config).model
 
 
 def test_the_share_holds_on_draws_of_its_own(drawn):
     problem, model = drawn
-    inputs = draw_in_domain(model.cells, 40_000, model.schema, np.random.default_rng(99))
-    assert model.cells.locate(inputs).in_domain.all()
+    inputs = model.bounds.draw(model.cells, 40_000, model.schema, np.random.default_rng(99))
+    assert model.limits(inputs).in_domain.all()
     seen = exceedance(
         model.bounds, model.cells, problem.trusted, model.schema, model.frame.target, inputs=inputs
     )
-    assert 0 < seen.exceeded / seen.draws < 0.01
+    assert seen.exceeded / seen.draws < 0.01
+    # Over boxes the corners that were looked at are where this M is farthest from its first-order models.
+    assert seen.exceeded > 0 or model.bounds.kind == "affine"
 
 
 def test_the_certificate_states_what_it_rests_on(drawn):
@@ -69,10 +63,8 @@ def test_a_delta_made_smaller_is_refused(drawn):
     if bounds.kind == "interval":
         bounds = replace(bounds, delta=0.7 * bounds.delta)
     else:
-        remainder = bounds.expansion.remainder
-        smaller = replace(bounds.expansion, remainder=replace(remainder, slopes=0.3 * remainder.slopes))
-        bounds = replace(bounds, expansion=smaller)
-    model = ConstrainedModel(model.network, model.frame, model.cells, bounds)
+        bounds = replace(bounds, remainder=0.3 * bounds.remainder)
+    model = constrained_model(model.network, model.frame, model.cells, bounds)
     with pytest.raises(
         CertificateError, match=r"at most a fraction 0.01 of inputs must exceed delta; of \d+ fresh"
     ):
@@ -102,4 +94,4 @@ def test_the_claim_fails_about_as_rarely_as_it_says():
 @pytest.mark.parametrize(("name", "value"), [("epsilon", 0.0), ("beta", 1.0)])
 def test_shares_are_between_zero_and_one(name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be between 0 and 1; got {value}"):
-        SamplingConfig(**{name: value})
+        Statistical(**{name: value})

@@ -1,27 +1,25 @@
 """`tether verify`: true claims are shown again, and every corrupted one is refused by verify or by attack."""
 
 import functools
-import hashlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_affine_tethers import model_of, random_system
 
 import tether
 from tether import cli
-from tether.atomic import read_tensors, write_tensors
-from tether.attack import attack
-from tether.errors import CertificateError, StorageError
-from tether.pipeline import CONSTRAINED, TETHERED, FitConfig, build_tether, prepare, train_method
-from tether.storage import load, save
-from tether.training import TrainingConfig
+from tether.claims.attack import attack
+from tether.files.storage import load, save
+from tether.fitting import CONSTRAINED, TETHERED, FitConfig, prepare, train_method
+from tether.foundation.errors import CertificateError, StorageError
+from tether.learning.training import TrainingConfig
 from tether.trusted import TrustedModel
 from tether.verification.draws import Draws, refuted
 from tether.verification.graph import UnboundedError
@@ -29,19 +27,9 @@ from tether.verification.interpreter import enclose
 from tether.verification.tracing import trace
 from tether_studies import parked_car
 
-
-def rewrite(path, change):
-    """Changes a model file and signs it anew, as a forger would: only the mathematics can tell."""
-    tensors, metadata = read_tensors(path)
-    arrays = {name: values.numpy().copy() for name, values in tensors.items()}
-    change(arrays, metadata)
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
-    metadata.pop("digest")
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        digest.update(f"{name}{tensors[name].dtype}{tuple(tensors[name].shape)}".encode())
-        digest.update(arrays[name].tobytes())
-    write_tensors(path, tensors, metadata | {"digest": digest.hexdigest()})
+sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+from boxed import random_system, tethered
+from signing import rewrite
 
 
 def scaled(name, factor, cell=slice(None)):
@@ -54,7 +42,7 @@ def scaled(name, factor, cell=slice(None)):
 def shifted(name, share, cell=slice(None)):
     def change(arrays, metadata):
         values = arrays[f"bounds.{name}"]
-        values[cell] += share * np.abs(values).max()
+        values[cell] += share * (np.abs(values).max() or 1.0)
 
     return change
 
@@ -72,10 +60,9 @@ def wider_domain(arrays, metadata):
     arrays["cells.radii"] *= 1.3
 
 
-def wider_everywhere(arrays, metadata):
-    arrays["cells.radii"] *= 1.3
-    if "bounds.radii" in arrays:
-        arrays["bounds.radii"] *= 1.3
+def wider_box(arrays, metadata):
+    arrays["tree.lower"] *= 1.3
+    arrays["tree.upper"] *= 1.3
 
 
 def moved_memories(arrays, metadata):
@@ -83,18 +70,14 @@ def moved_memories(arrays, metadata):
 
 
 AFFINE = {
-    "slopes": scaled("slopes", 0.3),
-    "slopes of a cell": scaled("slopes", 0.3, cell=2),
-    "no slopes": scaled("slopes", 0.0),
-    "offset": scaled("offset", 0.0),
+    "remainder": scaled("remainder", 0.1),
+    "remainder of a leaf": scaled("remainder", 0.01, cell=2),
+    "no remainder": scaled("remainder", 0.0),
     "half-width": scaled("half_width", -1.0),
-    "shells": scaled("radii", 0.5),
-    "wider shells": scaled("radii", 1.5),
-    "center": shifted("center", 1e-6, cell=1),
-    "jacobian": shifted("jacobian", 0.1, cell=1),
-    "domain": wider_domain,
-    "domain and shells": wider_everywhere,
-    "memories": moved_memories,
+    "value": shifted("value", 2.0, cell=1),
+    "slope": shifted("slope", 2.0, cell=1),
+    "reference": lambda arrays, metadata: arrays["bounds.reference"].__iadd__(1.0),
+    "box": wider_box,
 }
 INTERVAL = {
     "delta": scaled("delta", 0.3),
@@ -127,11 +110,11 @@ def found_by_attack(path, trusted):
 
 
 def check_system(seed, folder, every):
-    """Verifies a random system, then corrupts it in `every` ways; how many were refused, found, tried."""
+    """Verifies a random system, then corrupts it in `every` ways; how many were refused, tried."""
     function, inputs = random_system(seed)
-    refused = found = tried = 0
+    refused = tried = 0
     for kind, corruptions in (("affine", AFFINE), ("interval", INTERVAL)):
-        model, trusted = model_of(function, inputs, kind, seed)
+        model, trusted = tethered(function, inputs, kind, seed), TrustedModel(function)
         path = folder / f"{kind}.safetensors"
         save(model, path)
         whole = path.read_bytes()
@@ -143,23 +126,21 @@ def check_system(seed, folder, every):
             reason = refusal(path, trusted)
             assert reason is None or reason.startswith("not verified: "), reason
             tried, refused = tried + 1, refused + (reason is not None)
-            found += reason is not None or found_by_attack(path, trusted)
-    return refused, found, tried
+            # Less than was stated may still be so: then no attack breaks it.
+            assert reason is not None or not found_by_attack(path, trusted), (seed, kind, name)
+    return refused, tried
 
 
-def test_forty_random_systems(tmp_path):
-    refused, found, tried = np.sum([check_system(seed, tmp_path, every=False) for seed in range(42)], axis=0)
-    print(f"{refused} of {tried} corrupted claims refused, {found} refused or broken by attack")
-    assert found == tried == 84
-    assert refused >= 0.95 * tried
+def test_twenty_random_systems(tmp_path):
+    refused, tried = np.sum([check_system(seed, tmp_path, every=False) for seed in range(21)], axis=0)
+    assert tried == 42 and refused >= 0.9 * tried
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_two_hundred_systems(tmp_path, seed):
-    refused, found, tried = check_system(seed, tmp_path, every=True)
-    print(f"{refused} of {tried} corrupted claims refused, {found} refused or broken by attack")
-    assert found == tried
+    refused, tried = check_system(seed, tmp_path, every=True)
+    assert refused >= 0.7 * tried
 
 
 # --- the car
@@ -167,21 +148,21 @@ def test_two_hundred_systems(tmp_path, seed):
 
 @pytest.fixture(scope="module")
 def cars(tmp_path_factory):
-    """Files of a small car model, by bounds, evidence and whether cells are blended."""
+    """Files of a small car model, by bounds and evidence."""
     transitions = parked_car.drive(episodes=20, steps=40)
     probes = parked_car.parked(transitions, count=400)
     folder = tmp_path_factory.mktemp("cars")
 
-    def file(kind, evidence, smooth=False):
-        path = folder / f"{kind}-{evidence}-{smooth}.safetensors"
+    def file(kind, evidence):
+        path = folder / f"{kind}-{evidence}.safetensors"
         if not path.exists():
             config = FitConfig(
-                memories=40, bounds=kind, evidence=evidence, domain=parked_car.DOMAIN, hidden=(8,), smooth=smooth,
+                memories=40, leaves=400, bounds=kind, evidence=evidence, domain=parked_car.DOMAIN, hidden=(8,),
                 training=TrainingConfig(steps=20, evaluate_every=10),
             )  # fmt: skip
             problem = prepare(transitions, trusted=parked_car.TRUSTED, probes=probes, config=config)
             method = TETHERED if kind == "affine" else CONSTRAINED
-            save(train_method(problem, method, config, tether=build_tether(problem, config)).model, path)
+            save(train_method(problem, method, config).model, path)
         return path
 
     return file
@@ -205,10 +186,9 @@ def test_the_car_is_verified(cars, kind, evidence):
     path, told = cars(kind, evidence), []
     result = tether.verify(path, parked_car.TRUSTED, progress=lambda done, total: told.append((done, total)))
     model = load(path)
-    assert result.verified and result.evidence == evidence and result.cells == len(model.cells)
-    assert [result.deltas[name][0] for name in model.schema.outputs] == model.bounds.delta.max(
-        axis=0
-    ).tolist()
+    assert result.verified and result.evidence == evidence and result.cells == len(model.bounds.delta)
+    largest = [float(own.max()) for _, own in model.bounds.by_output()]
+    assert [result.deltas[name][0] for name in model.schema.outputs] == largest
     assert not told or told[-1][0] == told[-1][1]
     assert any("source of the trusted model was not compared" in note for note in result.notes)
 
@@ -222,16 +202,6 @@ def test_an_angle_of_other_turns_is_the_same_angle(cars):
             tether.verify(cars(kind, "proved"), lambda s, u: turned(s, u) + np.array([0.0, 0.0, 0.3]))
     # The turn's own rounding, 2π in float64, is 2e-16 and within what offsets cover.
     assert tether.verify(cars("interval", "proved"), turned).verified
-
-
-@pytest.mark.parametrize("evidence", ["proved", "statistical"])
-def test_blended_cells(cars, car, evidence):
-    assert load(cars("affine", evidence, smooth=True)).bounds.blend > 0
-    assert tether.verify(cars("affine", evidence, smooth=True), parked_car.TRUSTED).verified
-    path = car("affine", evidence, smooth=True)
-    rewrite(path, scaled("slopes", 0.2))
-    with pytest.raises(CertificateError, match="not verified"):
-        tether.verify(path, parked_car.TRUSTED)
 
 
 @pytest.mark.parametrize("kind", ["affine", "interval"])
@@ -261,39 +231,10 @@ def test_smaller_constants_do_not_give_a_smaller_claim(car):
         tether.verify(path, parked_car.unicycle)
 
 
-def test_curvature_constants(tmp_path):
-    from tether.bounds import Observations, bound_by_expansions
-    from tether.cells import Cells
-    from tether.constrained import ConstrainedModel, Frame, mlp
-    from tether.data import Scaling, make_schema
-
-    schema = replace(make_schema(["a", "b"], [], ["y"]), advances=(-1,))
-    memories = np.random.default_rng(0).uniform(-2, 2, (20, 2))
-    cells = Cells(memories, np.array([[0, 1]]), np.array([0.5, 2.0]), 0.3, -np.full(2, 9.0), np.full(2, 9.0))
-    trusted = TrustedModel(
-        lambda s, u: np.sin(s).sum(axis=1, keepdims=True),
-        jacobian=lambda s, u: np.cos(s)[:, None, :],
-        jacobian_lipschitz=1.0,
-    )
-    seen = Observations(cells.centers, np.zeros((20, 1)), np.full(2, np.nan))
-    bounds = bound_by_expansions(
-        cells, trusted, schema, "next_state", observations=seen, evidence="lipschitz"
-    )
-    frame = Frame(schema, "next_state", Scaling(np.zeros(2), np.ones(2)), Scaling(np.zeros(1), np.ones(1)))
-    path = tmp_path / "m.safetensors"
-    save(ConstrainedModel(mlp(2, 1, (4,)), frame, cells, bounds), path)
-    assert tether.verify(path, trusted).verified
-    for change in (AFFINE["slopes of a cell"], AFFINE["offset"], AFFINE["jacobian"]):
-        save(ConstrainedModel(mlp(2, 1, (4,)), frame, cells, bounds), path)
-        rewrite(path, change)
-        with pytest.raises(CertificateError, match="not verified: cell"):
-            tether.verify(path, trusted)
-
-
 @pytest.mark.parametrize("kind", ["affine", "interval"])
 def test_statistical_claims_are_tested(car, kind):
     path = car(kind, "statistical")
-    rewrite(path, scaled("slopes" if kind == "affine" else "delta", 0.4))
+    rewrite(path, scaled("remainder" if kind == "affine" else "delta", 0.4))
     with pytest.raises(CertificateError, match=r"of 40000 fresh draws \d+ did"):
         tether.verify(path, parked_car.TRUSTED)
 
@@ -321,7 +262,7 @@ def test_a_stronger_word_for_the_evidence_is_refused(car):
     for kind in ("affine", "interval"):
         path = car(kind, "sampled")
         rewrite(path, lambda arrays, metadata: metadata.update(evidence="proved"))
-        with pytest.raises(CertificateError, match="not verified: cell .* needed"):
+        with pytest.raises(CertificateError, match="not verified: (cell|leaf) .* needed"):
             tether.verify(path, parked_car.TRUSTED)
     path = car("affine", "proved")
     rewrite(path, lambda arrays, metadata: metadata.update(evidence="certain"))
@@ -334,18 +275,20 @@ def test_nothing_to_verify(cars):
     assert not result.verified and "is an estimate" in result.statement
 
 
-@pytest.mark.parametrize("kind", ["affine", "interval"])
-def test_another_model_is_refused(cars, kind):
-    def slower(states, controls):
-        return parked_car.unicycle(states, 0.999 * controls)
+def slower(states, controls):
+    return parked_car.unicycle(states, 0.999 * controls)
 
+
+def test_another_model_is_refused(cars):
     with pytest.raises(CertificateError, match="at the memory differs"):
-        tether.verify(cars(kind, "proved"), slower)
+        tether.verify(cars("interval", "proved"), slower)
+    with pytest.raises(CertificateError, match=r"leaf \d+: output"):
+        tether.verify(cars("affine", "proved"), lambda s, u: slower(s, 0.99 * u))
 
     def bent(states, controls):  # the same at every memory, another between
         return parked_car.unicycle(states, controls) + 1e-3 * waves(states)
 
-    memories = load(cars(kind, "proved")).cells.centers[:, 0]
+    memories = load(cars("interval", "proved")).cells.centers[:, 0]
 
     def waves(states):
         product = 1.0
@@ -353,8 +296,9 @@ def test_another_model_is_refused(cars, kind):
             product = product * np.sin(states[:, :1] - memory)
         return 1e3 * np.cosh(states[:, :1]) * product * np.array([1.0, 0.0, 0.0])
 
-    with pytest.raises(CertificateError, match="output 'x'"):
-        tether.verify(cars(kind, "proved"), bent)
+    for kind in ("interval", "affine"):
+        with pytest.raises(CertificateError, match="output 'x'"):
+            tether.verify(cars(kind, "proved"), bent)
 
 
 def test_the_source_must_be_the_recorded_one(car):
@@ -522,7 +466,7 @@ def assert_one_line(outcome, code, *fragments):
 def test_verify_a_run(finished, run):
     code, out, err = run("verify", finished / "run", "--trusted", f"{finished}/pendulum.py:frictionless")
     assert (code, err) == (0, "")
-    assert "verified: 20 cells, evidence `proved`." in out
+    assert re.search(r"verified: \d+ leaves, evidence `proved`\.", out)
     assert "not compared" not in out and "No certificate" not in out
 
 
@@ -603,6 +547,6 @@ def test_a_sampled_model_is_not_verified(cars, run, tmp_path):
 
 def test_a_tampered_model_on_the_command_line(car, run):
     path = car("affine", "proved")
-    rewrite(path, scaled("slopes", 0.5, cell=7))
+    rewrite(path, scaled("remainder", 0.01, cell=7))
     outcome = run("verify", path, "--trusted", "tether_studies.parked_car:unicycle")
-    assert_one_line(outcome, 1, "not verified: cell 7: output 'x': the slope of shell", "needed")
+    assert_one_line(outcome, 1, "not verified: leaf 7: output ", "the remainder is", "needed")

@@ -40,7 +40,7 @@ def test_folder_holds_what_the_design_says(demo):
     names = {path.name for path in folder.path.iterdir()}
     assert names == {
         "config.toml", "metrics.jsonl", "results.json", "model.safetensors", "certificate.json", "report.html",
-        "drift.png", "drift.svg", "explorer.json",
+        "drift.png", "drift.svg", "explorer.json", "box-delta.svg", "box-slices.svg",
     }  # fmt: skip
     results = json.loads((folder.path / "results.json").read_text())
     assert [run["method"] for run in results["runs"]] == ["Trusted", *(method.name for method in METHODS)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tether.pipeline import FitConfig, build_tether, prepare
+from tether.fitting import FitConfig, build_tether, prepare
 from tether.programs import enclose
 from tether.tethers import tether_over
 from tether.trusted import check_trusted
@@ -95,7 +95,7 @@ def tether():
 
 def test_tether_is_proved_and_close_at_hover(tether):
     problem, built = tether
-    assert built.bounds.evidence == "proved"
+    assert built.bounds.evidence.name == "proved"
     inputs = problem.probes[2].inputs
     location = built.cells.locate(inputs)
     assert location.in_domain.mean() > 0.95

@@ -1,21 +1,25 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from tether.affine import AffineModel
-from tether.errors import CertificateError
-from tether.monotone import MonotoneNetwork, MonotoneTether, certify_monotone
-from tether.monotone.network import ordered_linear
-from tether.pipeline import FitConfig, build_monotone_tether, monotone_model, prepare, train_monotone
-from tether.training import TrainingConfig
+from tether.claims.monotone import certify_monotone
+from tether.fitting import MONOTONE, Built, FitConfig, build_monotone_tether, prepare, train_method, untrained
+from tether.fitting.monotone import monotone_network
+from tether.foundation.errors import CertificateError
+from tether.learning.training import TrainingConfig
+from tether.model.monotone import MonotoneNetwork, ordered_linear
+from tether.model.monotone_tether import MonotoneTether
 from tether.trusted import TrustedModel
+from tether.trusted.affine import AffineModel
 from tether_studies.pancreas.armax import fit_armax
 from tether_studies.pancreas.data import HELD_OUT, glucose_schema, low_glucose_probes, simulate_data
 from tether_studies.pancreas.monotonicity import attack_monotonicity
+
+
+def built(tether):
+    return Built(tether, "next_state", network=monotone_network)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +65,7 @@ def attacked(model, problem, pairs: int = 40_000):
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_no_weights_make_it_rise(study, config, dtype, size) -> None:
     problem, tether = study
-    model = monotone_model(problem, tether, config)
+    model = untrained(problem, config, built(tether))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.network.parameters():
@@ -73,7 +77,7 @@ def test_no_weights_make_it_rise(study, config, dtype, size) -> None:
 
 def test_trained_it_is_no_worse_than_m_and_stays_within_delta(study, config) -> None:
     problem, tether = study
-    model = train_monotone(problem, tether, config).model
+    model = train_method(problem, MONOTONE, config, built=built(tether)).model
     assert attacked(model, problem).rises == 0
     test = problem.split.test
     answers = model.predict(test.states, test.controls, details=True)
@@ -86,7 +90,7 @@ def test_trained_it_is_no_worse_than_m_and_stays_within_delta(study, config) -> 
 
 def test_within_delta_far_from_any_data(study, config) -> None:
     problem, tether = study
-    model = monotone_model(problem, tether, config)
+    model = untrained(problem, config, built(tether))
     with torch.no_grad():
         for parameter in model.network.parameters():
             parameter.mul_(1e3)
@@ -100,7 +104,7 @@ def test_within_delta_far_from_any_data(study, config) -> None:
 
 def test_untrained_it_follows_m(study, config) -> None:
     problem, tether = study
-    model = monotone_model(problem, tether, config)
+    model = untrained(problem, config, built(tether))
     with torch.no_grad():
         for layer in model.network.side_layers[-1:]:
             layer.weight.zero_()
@@ -112,7 +116,7 @@ def test_untrained_it_follows_m(study, config) -> None:
 
 def test_rows_answer_the_same_in_any_batch(study, config) -> None:
     problem, tether = study
-    model = monotone_model(problem, tether, config)
+    model = untrained(problem, config, built(tether))
     model.network.eval()
     test = problem.split.test.take(np.arange(65))
     together = model.predict(test.states, test.controls)
@@ -183,8 +187,8 @@ def test_mistakes_are_named(study) -> None:
 
 def test_cells_that_hold_probes_follow_m(study, config) -> None:
     problem, _ = study
-    tether = build_monotone_tether(problem, replace(config, follow="cells"))
-    model = monotone_model(problem, tether, config)
+    tether = build_monotone_tether(problem, config, follow_probes=True)
+    model = untrained(problem, config, built(tether))
     with torch.no_grad():
         for parameter in model.network.parameters():
             parameter.mul_(1e3)
@@ -196,13 +200,16 @@ def test_cells_that_hold_probes_follow_m(study, config) -> None:
 
 def test_certificate_states_what_holds_and_checks_its_premises(study, config) -> None:
     problem, tether = study
-    model = monotone_model(problem, tether, config)
+    model = untrained(problem, config, built(tether))
     model.network.eval()
     inputs, trusted = problem.split.test.inputs, tether.trusted
     certificate = certify_monotone(model, trusted, inputs=inputs, points=5000, seed=1)
-    assert certificate.certified and certificate.evidence == "proved" and certificate.max_ratio <= 1
-    assert certificate.declared[0] == "insulin_9" and len(certificate.declared) == 11
-    assert certificate.delta["glucose"]["max"] >= tether.half_width.max()
+    assert certificate.certified and certificate.evidence == "proved"
+    assert certificate.conformance.recheck.max_ratio <= 1
+    assert (
+        certificate.monotonicity.declared[0] == "insulin_9" and len(certificate.monotonicity.declared) == 11
+    )
+    assert certificate.deltas[0].maximum >= tether.half_width.max()
     other = AffineModel(trusted.weights, trusted.intercept + 1e-12)
     with pytest.raises(CertificateError, match="`trusted` must be the model the tether was built with"):
         certify_monotone(model, other, points=10, seed=1)

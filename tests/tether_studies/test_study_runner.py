@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tether.atomic import write_tensors
-from tether.pipeline import VANILLA
-from tether.ranges import SamplingConfig
+from tether.evidence import SamplingConfig
+from tether.fitting import VANILLA
+from tether.foundation.atomic import write_tensors
 from tether.report.seeds import seeds_grid
 from tether_studies.registry import find_study
 from tether_studies.runner import outcome_of, run_all

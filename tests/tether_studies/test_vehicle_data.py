@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from tether.claims.rollout import rollout
 from tether.data import Transitions, wrap_angle
-from tether.pipeline import TETHERED, FitConfig, build_tether, measure, prepare, train_method
+from tether.fitting import TETHERED, FitConfig, judge, learn_method, prepare
+from tether.learning.training import TrainingConfig
 from tether.programs import enclose
-from tether.rollout import rollout
-from tether.training import TrainingConfig
 from tether.trusted import check_trusted
 from tether_studies import carla
 from tether_studies.vehicle.data import (
@@ -154,14 +154,13 @@ def test_a_tethered_car_is_proved_close_and_does_not_drift(recording: Recording,
         probes=parked_probes(transitions, count=2000),
         config=config,
     )
-    tether = build_tether(problem, config)
-    run = train_method(problem, TETHERED, config, tether=tether)
-    result = measure(problem, run, tether)
+    fitted = judge(problem, learn_method(problem, TETHERED, config))
+    result = fitted.measures.as_dict()
     for limit, delta in zip(most, result["delta_certified"].values(), strict=True):
         assert delta["max"] < limit
     assert result["coverage_omega"] > 0.98
     start = parked_probes(transitions, count=200, seed=9).states
-    step = as_pose_step(run.model.predict) if variant == "body" else run.model.predict
+    step = as_pose_step(fitted.model.predict) if variant == "body" else fitted.model.predict
     end = rollout(step, SCHEMAS["pose"], start, np.zeros((50, 200, 2)))[-1]
     drift = np.hypot(*(end - start)[:, :2].T)
     assert (drift < 1e-9).mean() >= 0.99

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,19 +11,14 @@ from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
     TrustedSpec,
+    claiming_model,
     command_line,
     console,
-    constrained_model,
     model_file,
     say,
     writing,
 )
-from tether.progress import console_reporter
-
-if TYPE_CHECKING:
-    from tether.certificate import Certificate
-    from tether.model import Model
-    from tether.monotone import MonotoneModel
+from tether.foundation.progress import console_reporter
 
 
 def certify_command(
@@ -42,19 +36,15 @@ def certify_command(
         if path.exists():
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
     with starting():
-        from tether.adapters.callables import load_trusted
-        from tether.atomic import write_json, write_text
-        from tether.certificate import certify
-        from tether.constrained import is_constrained
-        from tether.monotone import is_monotone
+        from tether.claims.certificate import certify
+        from tether.files.runs import certificate_page
+        from tether.foundation.atomic import write_json, write_text
         from tether.report.tables import certificate_lines, delta_grid, rich_table
-        from tether.runs import certificate_page
-    learned = constrained_model(model, "tether to certify")
-    if is_monotone(learned):
-        _certify_monotone(learned, trusted, out)
-        return
-    assert is_constrained(learned)
-    certificate = _with_recorded_coverage(certify(learned, load_trusted(trusted)), learned)
+        from tether.trusted.loading import load_trusted
+    learned = claiming_model(model, "tether to certify")
+    certificate = certify(learned, load_trusted(trusted))
+    noted = {name: learned.record.get(name) for name in ("coverage_D", "coverage_omega")}
+    certificate = certificate.covering(**noted)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
         say(line)
@@ -68,21 +58,6 @@ def certify_command(
         raise typer.Exit(1)
 
 
-def _certify_monotone(learned: MonotoneModel, trusted: str, out: Path | None) -> None:
-    """No page beside it: the certificate has no domain or cells to show."""
-    from tether.adapters.callables import load_trusted
-    from tether.atomic import write_json
-    from tether.certificate import certify
-    from tether.cli.results import show_monotone
-
-    certificate = certify(learned, load_trusted(trusted))
-    show_monotone(certificate, learned.schema)
-    if out is not None:
-        with writing(out):
-            write_json(out, certificate.as_dict())
-        say(f"certificate: {out}")
-
-
 def verify_command(
     model: ModelPath,
     trusted: TrustedSpec,
@@ -93,7 +68,7 @@ def verify_command(
 ) -> None:
     """Establish a model's claim again from its file and the trusted model alone."""
     with starting():
-        from tether.adapters.callables import load_trusted
+        from tether.trusted.loading import load_trusted
         from tether.verification import verify
     path = model_file(model)
     with console_reporter(console)("Verify") as progress:
@@ -121,31 +96,26 @@ def attack_command(
 ) -> None:
     """Search for a counter-example to a model's certificate."""
     with starting():
-        from tether.adapters.callables import load_trusted
-        from tether.attack import attack
-        from tether.monotone import is_monotone
+        from tether.claims.attack import attack
+        from tether.evidence import Proved
         from tether.report.tables import ratio
-    learned = constrained_model(model, "certificate to attack")
+        from tether.trusted.loading import load_trusted
+    learned = claiming_model(model, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
         found = attack(
             learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
         )
     unit = learned.schema.unit(found.output)
     distance, claimed = (f"{value:.6g} {unit}".rstrip() for value in (found.distance, found.delta))
-    evidence = "proved" if is_monotone(learned) else learned.bounds.evidence
+    evidence = Proved() if learned.tether.declared.size else learned.bounds.evidence
     say(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
         f"reach is {distance} in '{found.output}', {ratio(found.max_ratio)} of the {claimed} claimed there "
-        f"(evidence level {evidence}).",
+        f"(evidence level {evidence.name}).",
     )
-    if found.broken and evidence == "statistical":
+    if found.broken and evidence.draws:
         say("The claim is about a share of random inputs, so that this one does not refute it.")
     elif found.broken:
         place = ", ".join(f"{name}={value!r}" for name, value in found.inputs.items())
         say(f"COUNTER-EXAMPLE at {place}", style="bold red")
         raise typer.Exit(1)
-
-
-def _with_recorded_coverage(certificate: Certificate, model: Model) -> Certificate:
-    keys = ("coverage_D", "coverage_omega")
-    return replace(certificate, domain=replace(certificate.domain, **{k: model.record.get(k) for k in keys}))

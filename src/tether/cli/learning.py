@@ -32,15 +32,15 @@ from tether.cli.terminal import (
     with_unit,
     writing,
 )
-from tether.printing import plain
-from tether.progress import console_reporter
+from tether.foundation.printing import plain
+from tether.foundation.progress import console_reporter
 
 if TYPE_CHECKING:
     from tether.data import Jitter, Probes, Transitions
-    from tether.logs.inputs import Inputs
+    from tether.data.logs.inputs import Inputs
+    from tether.files.runs import RunFolder
+    from tether.fitting import FitConfig
     from tether.model import Model, Prediction
-    from tether.pipeline import FitConfig
-    from tether.runs import RunFolder
     from tether.trusted import TrustedModel
 
 
@@ -112,32 +112,31 @@ def fit(
     ] = None,
     memories: int = 1000,
     bounds: Annotated[
-        Literal["interval", "affine", "boxes"],
-        typer.Option(help="Kind of tether; boxes: certified over a whole operating box."),
-    ] = "interval",
-    leaves: Annotated[int, typer.Option(help="Boxes: into how many of them the box may be cut.")] = 20_000,
+        Literal["interval", "affine", "direct"],
+        typer.Option(help="Kind of tether; affine: over a whole operating box; direct: M at run time."),
+    ] = "affine",
+    leaves: Annotated[int, typer.Option(help="Affine: into how many of them the box may be cut.")] = 20_000,
     alpha: Annotated[
-        float, typer.Option(help="Boxes: share of observed rows that may lie outside the band.")
+        float, typer.Option(help="Affine: share of observed rows that may lie outside the band.")
     ] = 0.01,
     unseen: Annotated[
         Literal["follow", "open"],
-        typer.Option(help="Boxes, where no data are: follow M, or leave as much room as the widest."),
+        typer.Option(help="Affine, where no data are: follow M, or leave as much room as the widest."),
     ] = "follow",
     delta: Annotated[
         str,
-        typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine or boxes."),
+        typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine bounds."),
     ] = "",
     evidence: Annotated[
         Literal["auto", "sampled", "statistical", "lipschitz", "proved"],
-        typer.Option(help="How delta is known; auto: lipschitz where M has constants, else sampled."),
+        typer.Option(help="How delta is known; auto: proved if M allows, else lipschitz, else statistical."),
     ] = "auto",
     epsilon: Annotated[
-        float, typer.Option(help="Statistical evidence: share of inputs that may exceed delta.")
-    ] = 1e-3,
-    beta: Annotated[float, typer.Option(help="Statistical evidence: one minus the confidence.")] = 1e-6,
-    smooth: Annotated[
-        bool, typer.Option(help="Affine bounds: blend neighbouring cells, so that predictions do not jump.")
-    ] = False,
+        float | None, typer.Option(help="Statistical evidence: share of inputs that may exceed delta.")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Statistical evidence: one minus the confidence.")
+    ] = None,
     decreasing: Annotated[
         str,
         typer.Option(
@@ -150,7 +149,7 @@ def fit(
     operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
     loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "squared_error",
     hidden: Annotated[
-        str, typer.Option(help="Layer widths, comma separated; boxes: by default a few sizes are tried.")
+        str, typer.Option(help="Layer widths, comma separated; affine: by default a few sizes are tried.")
     ] = "",
     steps: int = 2000,
     gamma: Annotated[float, typer.Option(help="Bounds start wider by gamma^step of their width.")] = 0.0,
@@ -172,14 +171,14 @@ def fit(
 ) -> None:
     """Learn a constrained model from logged transitions and a trusted model."""
     with starting():
-        from tether.adapters.callables import load_trusted
-        from tether.adapters.files import naming
-        from tether.logs import LogConfig, read_log
-        from tether.logs.sources import describe_sources
-        from tether.pipeline import FitConfig, resolve_target
-        from tether.ranges import SamplingConfig
-        from tether.runs import RunFolder
-        from tether.training import TrainingConfig
+        from tether.data.files import naming
+        from tether.data.logs import LogConfig, read_log
+        from tether.data.logs.sources import describe_sources
+        from tether.evidence import as_evidence
+        from tether.files.runs import RunFolder
+        from tether.fitting import FitConfig, resolve_target
+        from tether.learning.training import TrainingConfig
+        from tether.trusted.loading import load_trusted
     reading = LogConfig(
         states=names(states),
         controls=names(controls),
@@ -206,12 +205,10 @@ def fit(
         unseen=unseen,
         delta=budget(delta),
         target=None if target == "auto" else target,
-        evidence=None if evidence == "auto" else evidence,
+        evidence=as_evidence(None if evidence == "auto" else evidence, epsilon=epsilon, beta=beta),
         operator=operator,
-        smooth=smooth,
         decreasing=tuple(names(decreasing)),
         not_angles=tuple(names(not_angle)),
-        sampling=SamplingConfig(epsilon=epsilon, beta=beta),
         hidden=tuple(integers("hidden", hidden)) if hidden else None,
         domain=box("domain", domain) or None,
         training=TrainingConfig(
@@ -246,24 +243,10 @@ def _fit(
     folder: RunFolder,
     data: str,
 ) -> None:
-    from tether.cli.results import show_comparison, show_monotone
-    from tether.pipeline import resolve_target
-    from tether.runs import compare, fit_methods, fit_monotone
+    from tether.cli.results import show_comparison
+    from tether.files.runs import compare, fit_methods
+    from tether.fitting import resolve_target
 
-    name, reporter = f"fit of {data}", console_reporter(console)
-    if config.decreasing:
-        monotone = fit_monotone(
-            transitions,
-            trusted=model,
-            probes=probes,
-            config=config,
-            folder=folder,
-            name=name,
-            reporter=reporter,
-        )
-        show_monotone(monotone.certificate, transitions.schema, results=monotone.results)
-        say(f"report: {folder.path / 'report.html'}", wrap=False)
-        return
     increments = resolve_target(config.target, transitions) == "increment"
     comparison = compare(
         transitions,
@@ -272,9 +255,9 @@ def _fit(
         methods=fit_methods(config, increments=increments),
         config=config,
         folder=folder,
-        reporter=reporter,
+        reporter=console_reporter(console),
     )
-    show_comparison(comparison, folder.finish(comparison, name=name))
+    show_comparison(comparison, folder.finish(comparison, name=f"fit of {data}"))
 
 
 def predict(
@@ -299,11 +282,11 @@ def predict(
     if out.exists():
         raise ValueError(f"`{out}` must be a new file; it exists and nothing is overwritten.")
     with starting():
-        from tether.adapters.callables import load_trusted
-        from tether.adapters.files import naming
-        from tether.atomic import write_text
-        from tether.logs.inputs import read_inputs
-        from tether.storage import load
+        from tether.data.files import naming
+        from tether.data.logs.inputs import read_inputs
+        from tether.files.storage import load
+        from tether.foundation.atomic import write_text
+        from tether.trusted.loading import load_trusted
     known = load_trusted(trusted) if trusted else None
     learned = load(model_file(model), trusted=known)
     inputs = read_inputs(
@@ -331,11 +314,9 @@ def info(model: ModelPath) -> None:
     with starting():
         from rich.table import Table
 
-        from tether.certificate import output_deltas
-        from tether.constrained import is_constrained, is_direct
-        from tether.monotone import is_monotone
+        from tether.claims.certificate import output_deltas
+        from tether.files.storage import peek
         from tether.report.tables import delta_grid, rich_table
-        from tether.storage import peek
     learned = peek(model_file(model))
     schema, record = learned.schema, learned.record
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -346,31 +327,11 @@ def info(model: ModelPath) -> None:
         "predicts": learned.frame.target.replace("_", " "),
         "parameters": f"{sum(p.numel() for p in learned.network.parameters()):,}",
     }
-    if is_constrained(learned):
-        rows |= {
-            "tether": f"{learned.bounds.kind}, {len(learned.cells)} memories, {learned.operator}",
-            "evidence": learned.bounds.evidence,
-            **_domain(learned),
-        }
-    elif is_direct(learned):
-        rows |= {
-            "tether": "direct: the trusted model at run time, and a network within the half-width of it",
-            "half-width": ", ".join(
-                f"{with_unit(learned, name)} {width:.4g}"
-                for name, width in zip(schema.outputs, learned.tether.half_width, strict=True)
-            ),
-        }
-    elif is_monotone(learned):
-        width = learned.tether.half_width.amax(dim=0).tolist()
-        rows |= {
-            "tether": f"monotone by construction, {len(learned.tether.cells)} memories, {learned.operator}",
-            "never rises in": ", ".join(learned.decreasing),
-            "evidence": "proved",
-            "half-width": ", ".join(
-                f"{with_unit(learned, name)} {most:.4g} at most"
-                for name, most in zip(schema.outputs, width, strict=True)
-            ),
-        }
+    if learned.tether.bounded:
+        rows |= {"tether": _described(learned), "evidence": learned.tether.evidence}
+    if learned.decreasing:
+        rows["never rises in"] = ", ".join(learned.decreasing)
+    rows |= _domain(learned) if learned.tether.limited else _half_width(learned)
     named = {
         "steps": "steps",
         "trusted": "trusted model",
@@ -383,14 +344,31 @@ def info(model: ModelPath) -> None:
     for label, value in rows.items():
         table.add_row(label, plain(str(value)))
     console.print(table)
-    if is_constrained(learned):
-        console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence)))
+    if learned.tether.limited:
+        console.print(rich_table(delta_grid(output_deltas(learned), learned.bounds.evidence.name)))
+
+
+def _described(model: Model) -> str:
+    """The tether in a line."""
+    if model.tether.memories is None:
+        return "direct: the trusted model at run time, and a network within the half-width of it"
+    kind = "monotone by construction" if model.decreasing else model.tether.kind
+    return f"{kind}, {model.tether.memories} memories, {model.operator}"
+
+
+def _half_width(model: Model) -> dict[str, str]:
+    """How far from M outputs may be, where that is so everywhere."""
+    if not model.tether.bounded:
+        return {}
+    widths = zip(model.schema.outputs, model.tether.deltas, strict=True)
+    named = (f"{with_unit(model, name)} {width.max():.4g} at most" for name, width in widths)
+    return {"half-width": ", ".join(named)}
 
 
 def _domain(model: Model) -> dict[str, str]:
     """Where something is claimed: near memories, or in a box."""
     bounds = model.bounds
-    if bounds.kind != "boxes":
+    if bounds.kind == "interval":
         return {"coverage radius": f"{model.cells.radii.max():.4g} (scaled) at most"}
     limits = zip(model.schema.inputs, bounds.tree.lower, bounds.tree.upper, strict=True)
     box = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, low, high in limits)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tether.documents import shorten
+from tether.foundation.documents import shorten
 
 if TYPE_CHECKING:
     from tether.data import Box, Jitter, Probes, Transitions
@@ -36,7 +36,7 @@ def integers(option: str, text: str) -> list[int]:
 
 def device_named(name: str) -> str:
     """The name, if torch can use the device."""
-    from tether.training import check_device
+    from tether.learning.training import check_device
 
     check_device("--device", name)
     return name
@@ -104,8 +104,8 @@ def budget(text: str) -> float | dict[str, float] | None:
 
 def probes_asked(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:
     """Probes of a file, a box or jitter=SPREAD."""
-    from tether.adapters.files import read_probes
     from tether.data import Jitter, Probes, check_probes
+    from tether.data.files import read_probes
 
     if Path(spec).suffix.lower() in (".csv", ".npz", ".parquet"):
         return read_probes(Path(spec), transitions.schema)

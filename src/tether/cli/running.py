@@ -15,8 +15,8 @@ import typer
 
 from tether.cli.commands import app
 from tether.cli.terminal import command_name
-from tether.errors import CertificateError
-from tether.printing import make_console, one_line
+from tether.foundation.errors import CertificateError
+from tether.foundation.printing import make_console, one_line
 
 # Of click, which newer versions of typer carry along and older ones import.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

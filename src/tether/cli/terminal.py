@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tether.printing import make_console, plain
+from tether.foundation.printing import make_console, plain
 
 if TYPE_CHECKING:
-    from tether.constrained import ConstrainedModel
     from tether.model import Model
-    from tether.monotone import MonotoneModel
+
 
 console = make_console()
 
@@ -59,19 +58,17 @@ def model_file(path: Path) -> Path:
     return path / "model.safetensors"
 
 
-def constrained_model(path: Path, missing: str) -> ConstrainedModel | MonotoneModel:
+def claiming_model(path: Path, missing: str) -> Model:
     """The model, which must have cells; monotone by construction or not."""
-    from tether.constrained import is_constrained, is_direct
-    from tether.monotone import is_monotone
-    from tether.storage import peek
+    from tether.files.storage import peek
 
     learned = peek(model_file(path))
-    if is_direct(learned):
+    if learned.tether.bounded and not learned.tether.certifiable:
         raise ValueError(
             f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
             "model by construction: see `tether info`."
         )
-    if is_constrained(learned) or is_monotone(learned):
+    if learned.tether.certifiable:
         return learned
     raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
 

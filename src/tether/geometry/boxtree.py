@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.kernels import compiled, in_threads
+from tether.foundation.kernels import compiled, in_threads
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]

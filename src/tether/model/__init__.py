@@ -1,11 +1,13 @@
 """A model is a network, a frame, a tether and an operator."""
 
+from tether.model.ensembles import Ensemble, weighted_sum
 from tether.model.frame import Frame
 from tether.model.model import Linearization, Model, Outside, Prediction, kind_of
 from tether.model.networks import mlp
 from tether.model.operators import Operator, constrain
 
 __all__ = [
+    "Ensemble",
     "Frame",
     "Linearization",
     "Model",
@@ -15,4 +17,5 @@ __all__ = [
     "constrain",
     "kind_of",
     "mlp",
+    "weighted_sum",
 ]

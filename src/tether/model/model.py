@@ -15,12 +15,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from tether.bounds import Bounds
-from tether.cells import Cells
 from tether.data import Array, Schema, check_matrix
+from tether.geometry.cells import Cells
 from tether.model.frame import Frame
 from tether.model.operators import Operator, check_operator, constrain
 from tether.tethers import Limits, Room, RowLimits, Tether
+from tether.tethers.bounds import Bounds
 from tether.trusted import TrustedModel, as_trusted
 
 Outside = Literal["flag", "fallback", "raise"]

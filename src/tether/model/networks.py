@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from tether.limits import check_widths
+from tether.foundation.limits import check_widths
 
 
 def mlp(inputs: int, outputs: int, hidden: Sequence[int], *, seed: int = 0) -> nn.Sequential:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether.kernels import in_threads
+from tether.foundation.kernels import in_threads
 from tether.programs.explaining import explain
 from tether.programs.interpreter import LANES, interpret_boxes, registers
 from tether.programs.program import Array, Program

@@ -26,21 +26,32 @@ from tether.programs import functions as _functions  # noqa: F401 (names what is
 from tether.programs import graph as codes
 from tether.programs.arrays import UNASSIGNED, Traced, conform, graph_of, is_float64, plain_objects
 from tether.programs.refusal import refuse, refuse_unsupported
-from tether.programs.scalars import Node, Plain, Whole, apply, as_number, make, refuse_kin
+from tether.programs.scalars import (
+    Node,
+    Plain,
+    Whole,
+    apply,
+    as_constant,
+    as_number,
+    is_condition,
+    make,
+    refuse_kin,
+)
 
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "numba", "joblib", "matplotlib"})
 _LOCK = threading.RLock()
 _EMPTY, _ARRAY = np.empty, np.array
 _tracing_thread = 0
+_undo: list[Callable[[], Any]] = []
 
 
 @contextmanager
 def tracing_constructors(function: Any) -> Iterator[None]:
     """Replaces them in NumPy, in :mod:`math`, and in the globals of `function` and what it calls."""
-    global _tracing_thread
+    global _tracing_thread, _undo
     with _LOCK:
-        before, _tracing_thread = _tracing_thread, threading.get_ident()
         undo: list[Callable[[], Any]] = []
+        before, (_tracing_thread, _undo) = (_tracing_thread, _undo), (threading.get_ident(), undo)
         try:
             _replace_import(undo)
             names, cells, functions, classes = _reachable(function)
@@ -56,14 +67,24 @@ def tracing_constructors(function: Any) -> Iterator[None]:
                 part.__defaults__ = tuple(map(_ours, part.__defaults__))
             yield
         finally:
-            _tracing_thread = before
+            _tracing_thread, _undo = before
             for restore in reversed(undo):
                 restore()
+
+
+def adopt(names: dict[str, Any]) -> None:
+    """The same for a module that nothing in M's code names, at the first call of a function of its own."""
+    _replace(names, _undo)
+    if "sum" not in names:
+        names["sum"] = _ours(sum)
+        _undo.append(partial(names.pop, "sum", None))
 
 
 def _replace(names: dict[str, Any], undo: list[Callable[[], Any]]) -> None:
     """Puts ours in the place of NumPy's and math's in the names of a module, and notes what was there."""
     for name, value in list(names.items()):
+        if name.startswith("__"):  # `__builtins__` is everybody's
+            continue
         if type(value) in (dict, list):
             _replace_inside(value, undo)
         ours = tuple(map(_ours, value)) if type(value) is tuple else _ours(value)
@@ -110,67 +131,109 @@ def _replace_import(undo: list[Callable[[], Any]]) -> None:
 def _restore(names: dict[str, Any]) -> None:
     """Puts NumPy and math back where a module was imported while a trace ran."""
     for name, value in list(names.items()):
-        if isinstance(value, _Proxy):
-            names[name] = value._module
-        elif isinstance(value, _Called):
-            names[name] = value._function
-        elif id(value) in _REPLACEMENTS:
-            names[name] = _REPLACEMENTS[id(value)]
+        if isinstance(value, _StandIn):
+            names[name] = value._original
 
 
 def _ours(value: Any) -> Any:
-    if isinstance(value, types.ModuleType):
-        return _Proxy(value) if value is math or _is_numpys(value.__name__) else value
-    known = _KNOWN.get(id(value))
+    """What M sees in the place of a value: always the same for the same."""
+    known = _standing.get(id(value))
     if known is not None:
         return known
+    made = _stand_in(value)
+    if made is not value:
+        _standing[id(value)] = made
+    return made
+
+
+def _stand_in(value: Any) -> Any:
+    if isinstance(value, types.ModuleType):
+        return _Proxy(value) if value is math or _is_numpys(value.__name__) else value
     if isinstance(value, np.ufunc | type(np.sum)):
         return _Called(value)
     if isinstance(value, type):
         kept = issubclass(value, np.generic | np.dtype | BaseException | np.ndarray)
         return _Called(value) if _is_numpys(value.__module__) and not kept else value
-    named = isinstance(value, types.FunctionType | types.BuiltinFunctionType)
-    return _Called(value) if named and _is_numpys(getattr(value, "__module__", None)) else value
+    if not isinstance(value, types.FunctionType | types.BuiltinFunctionType):
+        return value
+    module = getattr(value, "__module__", None)
+    if module == "math":
+        return _Replaced(value, partial(_without_rule, value))
+    return _Called(value) if _is_numpys(module) else value
 
 
 def _is_numpys(module: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "numpy"
 
 
-class _Proxy:
+class _StandIn:
+    """What M sees in the place of something else: it compares, hashes and prints as that does."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+        self.__name__, self.__doc__ = getattr(original, "__name__", None), original.__doc__
+
+    def __eq__(self, other: object) -> Any:
+        return self._original == (other._original if isinstance(other, _StandIn) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __repr__(self) -> str:
+        return repr(self._original)
+
+    def __str__(self) -> str:
+        return str(self._original)
+
+    def __format__(self, specification: str) -> str:
+        return format(self._original, specification)
+
+
+class _Proxy(_StandIn):
     """A module as M sees it; everybody else, compiled code included, sees the module itself."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
-
     def __getattr__(self, name: str) -> Any:
-        return _ours(getattr(self._module, name))
+        return _ours(getattr(self._original, name))
 
 
-class _Called:
+class _Replaced(_StandIn):
+    """A function that another is called for."""
+
+    def __init__(self, original: Any, function: Callable[..., Any]) -> None:
+        super().__init__(original)
+        self._function = function
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._function(*arguments, **options)
+
+
+class _Called(_StandIn):
     """A function of NumPy's as M sees it: lists of nodes are arrays before NumPy makes its own of them.
 
     NumPy would make arrays of objects of them, and add those up one after the other, in an order that is
     not that of floats.
     """
 
-    def __init__(self, function: Any, owner: Any = None) -> None:
-        self._function, self._owner = function, owner
-        self.__name__ = function.__name__
+    def __init__(self, original: Any, owner: Any = None) -> None:
+        super().__init__(original)
+        self._owner = owner
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return call_for_user(self._function, self._owner, arguments, options)
+        return call_for_user(self._original, self._owner, arguments, options)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._function, name)
-        return _Called(found, self._function) if callable(found) and not name.startswith("__") else found
+        found = getattr(self._original, name)
+        return _Called(found, self._original) if callable(found) and not name.startswith("__") else found
 
 
 def call_for_user(function: Any, owner: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """What M gets of a function of NumPy's; NumPy asks a node what it is in M's name, not in ours."""
-    given = (*arguments, *options.values())
     if threading.get_ident() != _tracing_thread:
         return function(*arguments, **options)
+    name = function.__name__
+    arguments = tuple(_known_kind(name, value) for value in arguments)
+    options = {key: _known_kind(name, value) for key, value in options.items()}
+    given = (*arguments, *options.values())
     if any(type(value) is np.ndarray and value.dtype == object for value in given):
         refuse(function.__name__, "of an array of objects is not NumPy's own", "Make it with np.array")
     if not any(map(_is_traced, given)):
@@ -185,6 +248,28 @@ def call_for_user(function: Any, owner: Any, arguments: Any, options: dict[str, 
         return function(*arguments, **{key: _rows_of(value) for key, value in options.items()})
     arguments = [_array_of(value) for value in arguments]
     return function(*arguments, **{key: _array_of(value) for key, value in options.items()})
+
+
+def _known_kind(name: str, value: Any) -> Any:
+    """An argument of NumPy's function; lists and tuples of derived kinds as NumPy reads them.
+
+    Sound because NumPy takes apart, without a word to us, what has entries and is none of these.
+    """
+    if isinstance(value, Node | np.ndarray | np.generic | str | range | type | types.GenericAlias | None):
+        return value
+    if any(hasattr(type(value), protocol) for protocol in _ARRAYS):
+        refuse(name, f"cannot be followed into a {type(value).__name__}", "Give it an array or a list")
+    if isinstance(value, list | tuple):
+        parts = [_known_kind(name, part) for part in value]
+        same = type(value) in (list, tuple) and all(map(operator.is_, parts, value))
+        return value if same else tuple(parts) if isinstance(value, tuple) else parts
+    if any(hasattr(type(value), protocol) for protocol in _ENTRIES):
+        refuse(name, f"cannot be followed into a {type(value).__name__}", "Give it an array or a list")
+    return value
+
+
+_ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__")
+_ENTRIES = ("__getitem__", "__len__", "__iter__", "__buffer__")
 
 
 def _array_of(value: Any) -> Any:
@@ -274,7 +359,8 @@ def _by_users() -> bool:
     """Whether the code that called a replaced function is the user's, and in the thread that traces."""
     if threading.get_ident() != _tracing_thread:
         return False
-    return _is_users(sys._getframe(2).f_globals.get("__name__"))
+    # Beyond the function itself and its stand-in.
+    return _is_users(sys._getframe(3).f_globals.get("__name__"))
 
 
 # NumPy's constructors ---------------------------------------------------------------------------------
@@ -319,6 +405,7 @@ def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
         if not _by_users():
             return original(value, dtype, *arguments, **options)
         _refuse_objects(name, dtype)
+        value = _known_kind(name, value)
         if not _is_traced(value):
             result = original(value, dtype, *arguments, **options)
             shared = isinstance(value, np.ndarray) and np.may_share_memory(result, value)
@@ -448,6 +535,43 @@ def _log(value: Any, *base: Any) -> Any:
         return _pythons(apply(np.divide, result, apply(np.log, _scalar(base[0]))) if base else result)
 
 
+def _without_rule(original: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A function of math's that is not known here: of numbers only, whichever way it adds them up."""
+    arguments = tuple(list(value) if hasattr(value, "__next__") else value for value in arguments)
+    # A product is in order, and rounds as `*` does.
+    if original is not math.prod and any(map(_is_traced, (*arguments, *options.values()))):
+        refuse_unsupported(original.__name__)
+    return original(*arguments, **options)
+
+
+def _sum(values: Any, /, start: Any = 0) -> Any:
+    """Python's own `sum`: of Python's floats it is compensated from 3.12 on, of all else it is in order."""
+    values = list(values)
+    parts = values if type(start) is int and start == 0 else [start, *values]
+    if any(type(part) is Plain and not part.is_condition for part in parts):
+        return _sum_of_floats(parts)
+    if not any(map(_is_traced, parts)):
+        return sum(values, start)
+    total: Any = 0
+    for part in parts:
+        total = total + part
+    return total
+
+
+def _sum_of_floats(parts: list[Any]) -> Any:
+    """Sound because the error of a sum in any order, which the node allows for, is not less than either's."""
+    if not all(isinstance(part, Node | int | float) for part in parts) or any(map(is_condition, parts)):
+        refuse("sum", "of Python's floats and others cannot be followed", "Use np.sum on one array")
+    graph = graph_of(*parts)
+    terms = [as_number(part) if isinstance(part, Node) else as_constant(part, "sum") for part in parts]
+    own = all(type(part) in (Plain, Whole, int, float) for part in parts)
+    if len(terms) < 3:  # a sum of two is rounded once, compensated or not
+        total = terms[0] if len(terms) == 1 else apply(np.add, *terms)
+    else:
+        total = make(graph, codes.SUM, *terms, value=len(terms) + 2.0)
+    return _pythons(total) if own else total
+
+
 def _pythons(value: Any) -> Any:
     """What math gives is Python's own number."""
     return Plain(value.graph, value.number) if isinstance(value, Node) else value
@@ -475,6 +599,7 @@ _REPLACED: list[tuple[Any, Any]] = [
     (np.identity, _square(np.identity)),
     (np.c_, _Joiner(np.c_)),
     (np.r_, _Joiner(np.r_)),
+    (sum, _sum),
     (math.hypot, _hypot),
     (math.log, _log),
     *((getattr(math, name), _mathematical(getattr(math, name), ufunc)) for name, ufunc in _MATH.items()),
@@ -485,7 +610,9 @@ _OF_SEQUENCES = (
     np.linalg.multi_dot,
 )  # fmt: skip
 # Those that NumPy does not ask us about, but that do nothing to entries themselves.
-_FOLLOWED = (np.poly1d, np.broadcast, np.polynomial.polynomial.polyval)
-_KNOWN = {id(old): new for old, new in _REPLACED}
-_REPLACEMENTS = {id(new): old for old, new in _REPLACED}
-_OWN = (_Proxy, _Called, Node, np.ndarray)
+_FOLLOWED = (np.poly1d, np.polynomial.polynomial.polyval)
+# By identity; modules and functions live as long as Python does.
+_standing: dict[int, Any] = {
+    id(old): new if isinstance(new, _Joiner) else _Replaced(old, new) for old, new in _REPLACED
+}
+_OWN = (_StandIn, Node, np.ndarray)

@@ -74,7 +74,9 @@ def _bilinear_function(function: Any, operands: list[Any], options: dict[str, An
             return np.einsum(operands[0], operands[1])
         if not is_float64(options.pop("dtype", None)):
             refuse("einsum", "makes float64 only", "Leave `dtype` out")
-        options.pop("optimize", None)  # another order of the same products, which the sum allows for
+        # Of two, another order of the same products, which the sum allows for; of more, other products.
+        if options.pop("optimize", False) is not False and len(places) > 2:
+            refuse("einsum", "multiplies in an order of its own with `optimize`", "Leave it out")
 
     def call(*arrays: Any) -> Any:
         whole = list(operands)

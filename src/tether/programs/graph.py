@@ -44,6 +44,8 @@ EXACT = frozenset(
      SQRT, SIGN, FLOOR, CEIL, TRUNC, RINT, DEG2RAD, RAD2DEG, MINIMUM, MAXIMUM, REMAINDER, FLOOR_DIVIDE,
      WHERE, NUMBER, *CONDITIONS}
 )  # fmt: skip
+# What Python does in integers without rounding, or with one, where float64 rounds each operand first.
+_OF_INTEGERS = frozenset({ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE, ABSOLUTE, SQUARE})
 # Finite wherever their operands are, which sums and products are not: 0 times them is 0, and never NaN.
 _TOTAL = frozenset(
     {INPUT, CONSTANT, NEGATIVE, ABSOLUTE, SIN, COS, ARCTAN, TANH, MINIMUM, MAXIMUM, ARCSINH, DEG2RAD}
@@ -63,6 +65,8 @@ class Graph:
         closed: whether each depends on no input.
         lines: where in the user's source each was first written.
         turns: which of the ways in which it was asked for each is of, where these may round differently.
+        wholes: whether each is Python's exact arithmetic of integers, which is not that of float64.
+        exact: whether such arithmetic is being asked for.
         sharing: whether what is asked for twice in the same way is one node.
         call: how NumPy or Python is being asked; None: in a way of its own.
     """
@@ -75,6 +79,8 @@ class Graph:
     closed: list[bool] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
+    wholes: list[bool] = field(default_factory=list)
+    exact: bool = False
     sharing: bool = True
     call: Any = None
     _known: dict[Any, int] = field(default_factory=dict)
@@ -93,6 +99,15 @@ class Graph:
         finally:
             self.call = before
 
+    @contextmanager
+    def exactly(self, exact: bool) -> Iterator[None]:
+        """While Python computes with integers, where it does."""
+        before, self.exact = self.exact, exact
+        try:
+            yield
+        finally:
+            self.exact = before
+
     def _turn(self, key: Any) -> int:
         ways = self._calls.setdefault(key, {})
         return ways.setdefault(object() if self.call is None else self.call, len(ways))
@@ -104,6 +119,7 @@ class Graph:
         value: float = 0.0,
         line: str = "",
         turn: int | None = None,
+        whole: bool | None = None,
     ) -> int:
         """The number of the node with this operation, which may have been there before."""
         if operation == NOT and self.operations[operands[0]] == NOT:
@@ -111,7 +127,8 @@ class Graph:
         if operation == AND and operands[0] == operands[1]:
             return operands[0]
         # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0.
-        key = (operation, operands, value, str(value))
+        whole = (self.exact if whole is None else whole) and operation in _OF_INTEGERS
+        key = (operation, operands, value, str(value), whole)
         if operation not in EXACT:
             turn = self._turn(key) if turn is None else turn
             key = (*key, turn)
@@ -129,6 +146,7 @@ class Graph:
             self.closed.append(operation != INPUT and all(self.closed[k] for k in operands))
             self.lines.append(line or self._line(operands))
             self.turns.append(turn or 0)
+            self.wholes.append(whole)
         return number
 
     def _line(self, operands: tuple[int, ...]) -> str:

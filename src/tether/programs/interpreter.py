@@ -135,6 +135,13 @@ def _sum(tape, k, low, high, lane):
 
 
 @inlined
+def _underflow(lost, low):
+    """What a length of at least `low` loses with so much of its squares: |√a - √b| <= |a - b| / √a."""
+    own = math.sqrt(lost)
+    return min(own, lost / low) * 2.0 if low > 0.0 else own * 2.0
+
+
+@inlined
 def _norm(tape, k, low, high, lane):
     """Euclidean length, squares added up in whatever order."""
     total_low, total_high = 0.0, 0.0
@@ -247,6 +254,8 @@ def _error_of(tape, k, low, high, error, lane):
         own = (tape.values[k] + 4.0 + (stop - start)) * _UNIT * scale + TINY
     elif operation == codes.NORM or operation == codes.PRODUCT:
         own = (tape.values[k] + 8.0) * 2 * _UNIT * size + FAINT
+        if operation == codes.NORM:
+            own += _underflow(TINY * (stop - start + 1.0), low[k, lane])
     elif operation == codes.LOGADDEXP:
         x, y = tape.operands[start], tape.operands[start + 1]
         own = (

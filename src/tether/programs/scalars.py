@@ -193,7 +193,15 @@ class Whole(Node):
         return int
 
     def as_float(self) -> Node:
-        """The same number as a float."""
+        """The same number as a float: rounded, unless it was one before it was an integer."""
+        graph = self.graph
+        if graph.operations[self.number] in _INTEGERS or not graph.wholes[self.number]:
+            return Node(graph, self.number)
+        with graph.called("float of an integer"):
+            return make(graph, codes.SUM, Node(graph, self.number), value=3.0)
+
+    def as_exact(self) -> Node:
+        """The same number, to be used in exact arithmetic and comparisons only."""
         return Node(self.graph, self.number)
 
 
@@ -216,9 +224,20 @@ def _whole(ufunc: np.ufunc, *operands: Any) -> Any:
     if any(isinstance(value, Node) and value.is_condition for value in operands):
         refuse(ufunc.__name__, "of conditions is not float64", "Multiply by 1.0 first")
     name = ufunc.__name__
-    floats = [as_number(value) if isinstance(value, Node) else as_constant(value, name) for value in operands]
-    result = as_node(apply(ufunc, *floats), next(v.graph for v in floats if isinstance(v, Node)))
+    floats = [_exact(value) if isinstance(value, Node) else as_constant(value, name) for value in operands]
+    graph = next(value.graph for value in floats if isinstance(value, Node))
+    # Of integers: no float64 arithmetic is the same, because it rounds.
+    with graph.exactly(all(type(value) in (Whole, int) for value in operands)):
+        result = as_node(apply(ufunc, *floats), graph)
     return Whole(result.graph, result.number)
+
+
+def _exact(value: Node) -> Any:
+    return value.as_exact() if type(value) is Whole else as_number(value)
+
+
+_INTEGERS = frozenset({codes.FLOOR, codes.CEIL, codes.TRUNC, codes.RINT, codes.CONSTANT})
+"""Integers that are float64 numbers."""
 
 
 def asked_by_us(frame: FrameType | None) -> bool:
@@ -251,9 +270,7 @@ def _without_axes(value: Any) -> Any:
 def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
     def method(self: Node, *other: Any) -> Any:
         if other and (isinstance(other[0], np.ndarray) or not isinstance(other[0], Node | Number)):
-            if isinstance(other[0], list | tuple):
-                refuse(ufunc.__name__, "of a number and a list is not followed", "Make it with np.array")
-            return NotImplemented  # an array answers for itself
+            return _of_another(self, ufunc, other[0])
         for value in other:
             refuse_kin(value, ufunc.__name__)
         operands = (*other, self) if reflected else (self, *other)
@@ -275,6 +292,19 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
         return result
 
     return method
+
+
+def _of_another(self: Node, ufunc: np.ufunc, other: Any) -> Any:
+    """An operator of a number and what is none."""
+    if isinstance(other, list | tuple):
+        refuse(ufunc.__name__, "of a number and a list is not followed", "Make it with np.array")
+    nothing = ufunc in (np.equal, np.not_equal) and (other is None or isinstance(other, str))
+    if isinstance(other, np.ndarray) or nothing:
+        return NotImplemented  # an array answers for itself
+    if type(self) in (Plain, Whole) and not hasattr(type(other), "__array_ufunc__"):
+        return NotImplemented  # Python's own number leaves it to the other, too
+    # NumPy's own would make an array of it, or ask its `__array_ufunc__`, where Python asks its operator.
+    refuse(ufunc.__name__, f"of a number and a {type(other).__name__} is not followed", "Use arrays")
 
 
 _PYTHONS = (Plain, Whole, float, int, bool)
@@ -375,9 +405,14 @@ def apply(ufunc: np.ufunc, *operands: Any) -> Any:
     ]
     if ufunc in _NOT_OF_CONDITIONS and all(map(is_condition, scalars)):
         refuse(name, "of two conditions is another thing for truth values than for numbers", "Use & and |")
-    if ufunc not in _OF_CONDITIONS:
+    if ufunc in _COMPARISONS:  # Python compares integers exactly
+        scalars = [_exact(scalar) if isinstance(scalar, Node) else as_number(scalar) for scalar in scalars]
+    elif ufunc not in _OF_CONDITIONS:
         scalars = [as_number(scalar) for scalar in scalars]
-    return RULES[ufunc](graph, *scalars)
+    if not all(type(operand) in (Whole, int) for operand in operands):
+        return RULES[ufunc](graph, *scalars)
+    with graph.exactly(True):
+        return RULES[ufunc](graph, *scalars)
 
 
 def apply_in(graph: Graph, ufunc: np.ufunc, *operands: Any) -> Any:

@@ -18,14 +18,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tether.conduct import complain, watched
 from tether.programs import arrays, refusal, scalars
 from tether.programs import graph as codes
-from tether.programs.constructors import tracing_constructors
+from tether.programs.constructors import adopt, tracing_constructors
 from tether.programs.graph import Graph
 from tether.programs.program import Program
 from tether.programs.refusal import EnclosureError
 from tether.programs.scalars import Node
+from tether.trusted.conduct import complain, watched
 
 Function = Callable[[Any, Any], Any]
 
@@ -309,7 +309,7 @@ class _Run:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with watched() as found:
+                with watched(adopt) as found:
                     result = self.function(*given)
             complain(found, _raise_refusal)
             if refusal.swallowed:
@@ -334,6 +334,8 @@ class _Run:
         if isinstance(result, list | tuple):
             arrays.refuse_others("function", result)
             result = np.array([arrays.plain_objects(part) for part in result], dtype=object)
+        elif type(result) is np.ndarray and result.dtype == object:
+            raise EnclosureError("`function` must return numbers; got an array of objects. Use np.array.")
         array = arrays.plain_objects(result)
         if array.ndim != 2 or len(array) != count:
             raise ValueError(
@@ -375,7 +377,8 @@ def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
             waiting.pop()
             operands = tuple(known[k] for k in graph.operands[node])
             given = graph.operations[node], operands, graph.values[node], graph.lines[node]
-            known[node] = graph.add(*given, turn=0 if graph.closed[node] else graph.turns[node])
+            turn = 0 if graph.closed[node] else graph.turns[node]
+            known[node] = graph.add(*given, turn=turn, whole=graph.wholes[node])
     return known[number]
 
 

@@ -7,12 +7,14 @@ A folder is read by ``results.json`` (what was measured, what whoever ran it add
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from tether.atomic import write_text
-from tether.certificate import ApproximationCost, BandClaim, Certificate, Domain, OutputDelta, Recheck
+from tether.claims.claims import Certificate
+from tether.claims.cost import ApproximationCost
+from tether.foundation.atomic import write_text
+from tether.foundation.wording import BROKEN
+from tether.report.boxes import OVER_THE_BOX
 from tether.report.curves import TITLES, History, curves_data
 from tether.report.page import Animation, Chapter, Picture, Section, Verdict, book
 from tether.report.reading import (
@@ -26,12 +28,14 @@ from tether.report.reading import (
 )
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, has_cells, seeds_grid, values_of
 from tether.report.tables import (
+    SYMBOLS,
     Grid,
     band_lines,
     cost_line,
     delta_grid,
     domain_lines,
     errors_grid,
+    monotonicity_lines,
     number,
     percent,
     ratio,
@@ -85,11 +89,11 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
     sections = [
         Section("Verdicts", verdicts=verdicts),
         Section("Failed runs", results.get("failed", [])),
-        Section("Results", grids=_results_grids(results)),
+        Section("Results", [SYMBOLS], grids=_results_grids(results)),
         Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),
-        Section("Cell explorer", [_EXPLORER], explorer=read_explorer(folder)),
+        _explorer_section(results, folder),
     ]
     title = results.get("title") or results["name"]
     return Chapter(
@@ -118,6 +122,15 @@ _EXPLORER = (
     "Every input belongs to the cell of its nearest memory. This is a flat cut through those cells: two "
     "inputs vary, all others stay at the values of a reference row. Click a cell for its number and delta."
 )
+
+
+def _explorer_section(results: Mapping[str, Any], folder: Path) -> Section:
+    """Cells to explore; where the certificate is of a model with leaves, they are of another one."""
+    explorer = read_explorer(folder)
+    leaves = any(section["title"] == OVER_THE_BOX for section in results.get("sections", []))
+    other = f"Shown is {explorer['name']}, which has cells." if explorer and leaves else ""
+    words = [f"{other} The certificate's model has leaves instead: see above."] if other else []
+    return Section("Cell explorer", [_EXPLORER, *words], explorer=explorer)
 
 
 def _is_filled(section: Section) -> bool:
@@ -198,38 +211,12 @@ def _certificate(results: Mapping[str, Any], folder: Path) -> dict[str, Any] | N
     return group[0]["certificate"] | {"of": f"{run_name(group[0])}, seed {group[0]['seed']}"}
 
 
-def certificate_from(content: Mapping[str, Any]) -> Certificate:
-    """A certificate from its dictionary; what older ones do not say is None."""
-    older: dict[str, Any] = {"single": None}
-    parts = {
-        "deltas": tuple(_made(OutputDelta, older | delta) for delta in content["deltas"]),
-        "domain": _made(Domain, content["domain"]),
-        "recheck": _made(Recheck, content["recheck"]),
-        "assumptions": tuple(content["assumptions"]),
-        "band": _made(BandClaim, content["band"]) if content.get("band") else None,
-        "concerns": tuple(content.get("concerns", ())),
-    }
-    return _made(Certificate, {**content, **parts})
-
-
-def _made(kind: Any, content: Mapping[str, Any]) -> Any:
-    """A dataclass from a table that may hold what a newer version added, or lack what has a default."""
-    return kind(**{field.name: content[field.name] for field in fields(kind) if field.name in content})
-
-
 def _certificate_sections(
     runs: Sequence[dict[str, Any]], units: Mapping[str, str], content: Mapping[str, Any] | None
 ) -> list[Section]:
     sections = []
-    if content is not None and "declared" in content:
-        facts: list[tuple[str, Sequence[str]]] = [
-            ("What is claimed", [content["claim"]]),
-            ("Declared inputs", [", ".join(content["declared"])]),
-            ("What it assumes", content["assumptions"]),
-        ]
-        sections.append(Section("The certificate, in plain words", facts=facts))
-    elif content is not None:
-        certificate = certificate_from(content)
+    if content is not None:
+        certificate = Certificate.from_dict(content)
         cost = content.get("approximation_cost")
         whose = f" of {content['of']}" if "of" in content else ""
         box = tuple((n, f"{low:.6g}", f"{high:.6g}") for n, (low, high) in certificate.domain.box.items())
@@ -237,7 +224,7 @@ def _certificate_sections(
             Section(
                 f"The certificate{whose}, in plain words",
                 facts=_certificate_facts(
-                    certificate, None if cost is None else _made(ApproximationCost, cost)
+                    certificate, None if cost is None else ApproximationCost.from_dict(cost)
                 ),
                 grids=[delta_grid(certificate.deltas, certificate.evidence)],
                 folded=[Grid("The box of the domain, input by input", ("input", "from", "to"), box)],
@@ -256,9 +243,10 @@ def _certificate_facts(
     facts = [
         ("What is claimed", [certificate.claim]),
         ("Where it holds", domain_lines(certificate)),
-        ("What it is worth", [f"{concern}." for concern in certificate.concerns]),
+        ("What it is worth", [f"{concern}." for concern in certificate.conformance.concerns]),
+        ("What is claimed of declared inputs", monotonicity_lines(certificate)),
         ("What is claimed of reality", band_lines(certificate)),
-        ("What it assumes", certificate.assumptions),
+        ("What it assumes", certificate.conformance.assumptions),
         ("What was checked", [recheck_line(certificate), *([] if cost is None else [cost_line(cost)])]),
         ("The trusted model", [f"{certificate.trusted_name}, source sha256 {digest}"]),
     ]
@@ -272,9 +260,7 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
         return []
     over = {name: group for name, group in groups.items() if max(values_of(group, "attack_max_ratio")) > 1}
     levels = {name: group[0]["evidence_level"] for name, group in over.items()}
-    found = [
-        f"{name} ({level}): {_BROKEN.get(level, 'A COUNTER-EXAMPLE')}." for name, level in levels.items()
-    ]
+    found = [f"{name} ({level}): {BROKEN.get(level, 'A COUNTER-EXAMPLE')}." for name, level in levels.items()]
     introduction = (
         "A search over the whole domain for an input at which some weights would take the model farther from "
         "M than delta; a ratio above 1 would be one."
@@ -282,20 +268,10 @@ def _attack_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{introduction}{'' if over else ' None was found.'}", *found]
 
 
-_BROKEN = {
-    "proved": "A COUNTER-EXAMPLE",
-    "lipschitz": "A COUNTER-EXAMPLE: the constants do not hold",
-    "statistical": "which a claim about a share of inputs allows at single ones",
-    "sampled": "so that the sampled number is an underestimate, as it may be",
-}
-
-
 def _lead(results: Mapping[str, Any], certificate: Mapping[str, Any] | None) -> str:
     runs, claims = results["runs"], results.get("claims")
-    if claims is None and certificate is not None and "declared" in certificate:
-        return certificate["claim"]
     if claims is None:
-        return "" if certificate is None else run_lead(runs, certificate_from(certificate))
+        return "" if certificate is None else run_lead(runs, Certificate.from_dict(certificate))
     failed = len(results.get("failed", []))
     scale = f" at scale {results['scale']}" if results.get("scale") else ""
     verdicts = [Verdict(**claim) for claim in claims]
@@ -331,7 +307,8 @@ def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str
     coverage = (
         f"{100 * run['coverage_D']:.1f} % of held-out data and {100 * run['coverage_omega']:.1f} % of probes"
     )
-    return f"{run_name(dict(run))}: {level}, on a domain that covers {coverage}."
+    little = f" Of little use: {'; '.join(certificate.concerns)}." if certificate.concerns else ""
+    return f"{run_name(dict(run))}: {level}, on a domain that covers {coverage}.{little}"
 
 
 def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any] | None) -> list[Verdict]:
@@ -351,23 +328,43 @@ def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any]
             Verdict("Its certificate is of use", concern, False)
             for concern in certificate.get("concerns", ())
         ),
-        Verdict("Its domain covers at least 99 % of held-out D and Ω", percent(covered), covered >= 0.99),
+        Verdict(
+            "Its domain covers at least 99 % of the held-out data D and of the probes Ω",
+            percent(covered),
+            covered >= 0.99,
+        ),
+        *_band_verdicts(Certificate.from_dict(certificate)),
     ]
     if ours.get("attack_max_ratio") is not None:
         worst = ours["attack_max_ratio"]
         verdicts.append(Verdict("It withstands attack", f"{ratio(worst)} of delta", worst <= 1))
-    rivals = [run for run in runs if run["method"] != "Trusted" and "delta_certified" not in run]
+    rivals = [run for run in runs if run["method"] != "Trusted" and _promises_nothing(run)]
     if rivals:
         best = min(rivals, key=lambda run: run["approximation_loss_D"])
         error, other = ours["approximation_loss_D"], best["approximation_loss_D"]
         verdicts.append(
             Verdict(
-                f"It is as accurate on held-out D as the best network without a tether, {run_name(best)}",
+                f"It is as accurate on held-out data, to 5 %, as the best rival shown, {run_name(best)}",
                 f"squared error {number(error)} against {number(other)}",
-                error <= other,
+                error <= 1.05 * other,
             )
         )
     return verdicts
+
+
+def _promises_nothing(run: Mapping[str, Any]) -> bool:
+    """Whether a run is of a rival: a free network, or one that asks M itself at run time."""
+    return "delta_certified" not in run or run.get("evidence_level") == "direct"
+
+
+def _band_verdicts(certificate: Certificate) -> list[Verdict]:
+    """Whether held-out rows lay in the band as often as it claims, where it claims anything."""
+    band = certificate.band
+    if band is None or not band.missed:
+        return []
+    missed, claimed = max(band.missed), 1 - band.probability
+    measured = f"{percent(missed)} of held-out rows outside, at most {percent(claimed)} claimed"
+    return [Verdict("Reality stays in the band as often as claimed", measured, missed <= claimed)]
 
 
 def _overview(title: str, chapters: Sequence[Chapter]) -> Chapter:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.constrained import ConstrainedModel
 from tether.data import Array, Probes, Transitions, wrap_angle
+from tether.model import Model
 from tether.trusted import TrustedModel
 
 FORMAT = 1
@@ -42,8 +42,13 @@ class Reference:
     inputs: Array
 
 
+def explorable(model: Model) -> bool:
+    """Whether a model has cells that can be shown."""
+    return model.tether.kind == "interval"
+
+
 def explorer_data(
-    model: ConstrainedModel,
+    model: Model,
     trusted: TrustedModel,
     transitions: Transitions,
     probes: Probes,
@@ -66,7 +71,7 @@ def explorer_data(
         "format": FORMAT,
         "name": name,
         "kind": model.bounds.kind,
-        "evidence": model.bounds.evidence,
+        "evidence": model.bounds.evidence.name,
         "inputs": list(schema.inputs),
         "outputs": list(schema.outputs),
         "units": {key: schema.unit(key) for key in (*schema.inputs, *schema.outputs)},
@@ -78,7 +83,6 @@ def explorer_data(
         "delta": _logarithms(model.bounds.delta),
         "data": _columns(_some(transitions.inputs) / cells.scale),
         "probes": _columns(_some(probes.inputs) / cells.scale),
-        "blended": bool(model.bounds.kind == "affine" and model.bounds.blend),
     }
     per_reference = 4 * LINE_POINTS * len(schema.inputs) * len(schema.outputs) * 2 * 4 / 3
     spent = sum(len(data[key]["codes"]) for key in ("memories", "delta", "data", "probes"))
@@ -88,7 +92,7 @@ def explorer_data(
     return data | {"start": _most_varied(model, references[0].inputs), "references": described}
 
 
-def _most_varied(model: ConstrainedModel, inputs: Array) -> list[int]:
+def _most_varied(model: Model, inputs: Array) -> list[int]:
     """The two inputs along which a line through `inputs` (D,) meets most cells: what to show first."""
     seen = []
     for column in range(len(inputs)):
@@ -106,7 +110,7 @@ def _along(inputs: Array, column: int, places: Array) -> Array:
     return rows
 
 
-def _references(model: ConstrainedModel, data: Array, probes: Array, count: int) -> list[Reference]:
+def _references(model: Model, data: Array, probes: Array, count: int) -> list[Reference]:
     """Held-out rows and probes in turn, in the domain, from close to their memory to the rim."""
     wanted = (
         ("row {} of held-out D", data, -(-count // 2)),
@@ -122,7 +126,7 @@ def _references(model: ConstrainedModel, data: Array, probes: Array, count: int)
     return found or [Reference("memory of cell 0", model.cells.centers[0])]
 
 
-def _reference(model: ConstrainedModel, trusted: TrustedModel, reference: Reference) -> dict[str, Any]:
+def _reference(model: Model, trusted: TrustedModel, reference: Reference) -> dict[str, Any]:
     """A reference row with its lines along every input."""
     dimensions, outputs = len(reference.inputs), len(model.schema.outputs)
     spans = np.array([_span(model, reference.inputs, column) for column in range(dimensions)])
@@ -143,7 +147,7 @@ def _reference(model: ConstrainedModel, trusted: TrustedModel, reference: Refere
     }
 
 
-def _answers(model: ConstrainedModel, trusted: TrustedModel, inputs: Array) -> Array:
+def _answers(model: Model, trusted: TrustedModel, inputs: Array) -> Array:
     """(N, P, 4) M itself, and prediction, lower and upper bound less M, at inputs (N, D) in the domain."""
     schema, dx = model.schema, len(model.schema.states)
     states, controls = np.ascontiguousarray(inputs[:, :dx]), np.ascontiguousarray(inputs[:, dx:])
@@ -155,7 +159,7 @@ def _answers(model: ConstrainedModel, trusted: TrustedModel, inputs: Array) -> A
     return np.stack([answer, off, lower, upper], axis=2)
 
 
-def _span(model: ConstrainedModel, inputs: Array, column: int) -> Array:
+def _span(model: Model, inputs: Array, column: int) -> Array:
     """(2,) from where to where along an input the line through `inputs` is in the domain, and a bit more."""
     cells = model.cells
     low, high = cells.box_lower[column], cells.box_upper[column]

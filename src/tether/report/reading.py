@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from tether.documents import read_bytes, read_json, read_json_lines, read_text, shown
-from tether.errors import StorageError
+from tether.foundation.documents import read_bytes, read_json, read_json_lines, read_text, shown
+from tether.foundation.errors import StorageError
 from tether.report import schema
 from tether.report.explorer import FORMAT
 

@@ -7,7 +7,7 @@ import binascii
 import re
 from typing import Any
 
-from tether.documents import (
+from tether.foundation.documents import (
     Misfit,
     at_least_zero,
     flag,
@@ -21,10 +21,11 @@ from tether.documents import (
     text,
     whole,
 )
+from tether.foundation.wording import MEANING
 
 LOSSES = ("approximation_loss_D", "constraint_loss_D_mean", "constraint_loss_omega_mean",
           "constraint_loss_omega_max")  # fmt: skip
-_LEVELS = one_of("proved", "lipschitz", "statistical", "sampled", "direct")
+_LEVELS = one_of(*MEANING, "direct")
 _DRAWN_CHARACTERS = 8 << 20
 
 _OUTPUT_DELTA = record(
@@ -77,33 +78,28 @@ _COST = record(
         "tether_miss_share": share,
     }
 )
-_CLAIM = {"claim": text, "evidence": _LEVELS, "certified": flag, "assumptions": items(text)}
-_CELLS_CERTIFICATE = record(
+_MONOTONICITY = record({"claim": text, "declared": items(text), "assumptions": items(text)})
+certificate = record(
     {
-        **_CLAIM,
+        "claim": text,
+        "evidence": _LEVELS,
+        "certified": flag,
+        "assumptions": items(text),
         "deltas": items(_OUTPUT_DELTA),
         "domain": _DOMAIN,
         "recheck": _RECHECK,
         "trusted_name": text,
         "trusted_source_sha256": maybe(text),
     },
-    {"approximation_cost": _COST, "of": text, "band": maybe(_BAND), "concerns": items(text)},
-)
-_MONOTONE_CERTIFICATE = record(
     {
-        **_CLAIM,
-        "declared": items(text),
-        "delta": mapping(record({"max": at_least_zero, "median": at_least_zero})),
-        "points": whole(),
-        "max_ratio": at_least_zero,
-    }
+        "approximation_cost": _COST,
+        "of": text,
+        "monotonicity": maybe(_MONOTONICITY),
+        "band": maybe(_BAND),
+        "concerns": items(text),
+    },
 )
-
-
-def certificate(value: Any, place: str) -> None:
-    """What ``certificate.json`` holds, of a model with cells or of a monotone one."""
-    monotone = isinstance(value, dict) and "declared" in value
-    (_MONOTONE_CERTIFICATE if monotone else _CELLS_CERTIFICATE)(value, place)
+"""What ``certificate.json`` holds."""
 
 
 evaluation = record({"method": text, "step": whole(), **dict.fromkeys(LOSSES, at_least_zero)})

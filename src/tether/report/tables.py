@@ -9,8 +9,15 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tether.certificate import ApproximationCost, Certificate, OutputDelta
-from tether.printing import plain
+from tether.claims.claims import Certificate, OutputDelta
+from tether.claims.cost import ApproximationCost
+from tether.foundation.printing import plain
+
+SYMBOLS = (
+    "M is the trusted model. D is your data: measured rows. Ω are the probes: inputs without measurements, "
+    "at which only M says what should happen. All numbers are of rows held out, which no model has seen."
+)
+"""What the letters mean, to be said where they first appear."""
 
 
 @dataclass(frozen=True)
@@ -88,30 +95,49 @@ def _of(run: Mapping[str, Any], measure: str, output: str) -> str:
 
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
     """The certificate in sentences."""
-    lines = [
+    return [
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
         *domain_lines(certificate),
+        *checked_lines(certificate, cost),
+    ]
+
+
+def checked_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
+    """What was checked, what else is claimed, and what all of it assumes."""
+    lines = [
         f"Fresh check: {recheck_line(certificate)}",
+        *monotonicity_lines(certificate),
         *band_lines(certificate),
-        *(f"Of little use: {concern}." for concern in certificate.concerns),
+        *(f"Of little use: {concern}." for concern in certificate.conformance.concerns),
     ]
     if cost is not None:
         lines.append(cost_line(cost))
-    return lines + [f"Assumes: {line}" for line in certificate.assumptions]
+    return lines + [f"Assumes: {line}" for line in certificate.conformance.assumptions]
 
 
 def domain_lines(certificate: Certificate) -> list[str]:
     """Where the claim holds, and how much of the held-out inputs that is."""
     domain = certificate.domain
+    if not domain.box:
+        return ["Domain: every finite input."]
     where = (
-        f"within {_span(domain.radius)} (scaled) of the nearest memory, inside the box of the certificate."
+        f"inside the box of the certificate, near the data: at most {_span(domain.radius)} away from a "
+        "memory (one of the inputs that the model keeps as typical; inputs are counted in units of their "
+        "spread)."
         if domain.radius is not None
         else f"the whole box of the certificate, {percent(domain.coverage_box)} of it."
     )
     return [
         f"Domain: {where}",
-        f"Coverage of held-out inputs: D {percent(domain.coverage_D)}, Ω {percent(domain.coverage_omega)}.",
+        f"Held-out inputs in that domain: {percent(domain.coverage_D)} of the data D, "
+        f"{percent(domain.coverage_omega)} of the probes Ω.",
     ]
+
+
+def monotonicity_lines(certificate: Certificate) -> list[str]:
+    """What is claimed of inputs in which no prediction rises."""
+    falling = certificate.monotonicity
+    return [] if falling is None else [f"{falling.claim} Declared inputs: {', '.join(falling.declared)}."]
 
 
 def band_lines(certificate: Certificate) -> list[str]:
@@ -119,10 +145,14 @@ def band_lines(certificate: Certificate) -> list[str]:
     band = certificate.band
     if band is None:
         return []
-    missed = "" if band.missed is None else f"; of held-out rows {percent(max(band.missed))} did not, at most"
+    missed = (
+        ""
+        if band.missed is None
+        else f" Of held-out rows {percent(max(band.missed))} lay outside, in the output with the most."
+    )
     lines = [
         f"Reality: each output of a new row lies in the band with probability {percent(band.probability)} or "
-        f"more, over episodes like the {band.episodes} it was calibrated on (statistical){missed}."
+        f"more, over episodes like the {band.episodes} it was calibrated on (statistical).{missed}"
     ]
     if band.inside < 1 - band.alpha:
         lines.append(
@@ -130,34 +160,50 @@ def band_lines(certificate: Certificate) -> list[str]:
             "followed, and reality is not always there."
         )
     if band.rows:
-        lines.append(f"Rows to look at, far outside: {', '.join(map(str, band.rows))}.")
+        lines.append(
+            "Rows to look at, far outside (counted from 0 through training, then validation data): "
+            f"{', '.join(map(str, band.rows))}."
+        )
     return lines
 
 
 def recheck_line(certificate: Certificate) -> str:
     """What fresh points showed."""
-    recheck = certificate.recheck
-    place = "cells" if certificate.domain.radius is not None else "leaves"
+    recheck, domain = certificate.conformance.recheck, certificate.domain
+    if not domain.box:
+        worst = ratio(recheck.max_ratio)
+        return f"At {recheck.points:,} new points no prediction came farther from M than {worst} of delta."
+    place = "cells" if domain.radius is not None else "leaves"
+    aside = "" if recheck.outside_bounds == 0 else _aside(recheck.outside_bounds)
     return (
-        f"{recheck.points} new points inside the {place} came to at most "
-        f"{ratio(recheck.max_ratio)} of delta. M itself, which no bound has to contain, lay outside the "
-        f"bounds at {percent(recheck.outside_bounds)} of them."
+        f"At {recheck.points:,} new points inside the {place}, no prediction that the model could make with "
+        f"any weights was farther from M than {ratio(recheck.max_ratio)} of delta.{aside}"
     )
+
+
+def _aside(share: float) -> str:
+    """What it means that some bounds do not hold M's own answer."""
+    return f" At {percent(share)} of them it cannot give M's own answer exactly, only one within delta of it."
 
 
 def cost_line(cost: ApproximationCost) -> str:
     """What constraining costs in accuracy."""
-    paper = "" if cost.paper_holds is None else f", the paper's 2ε + α max|S| for {percent(cost.paper_holds)}"
+    paper = (
+        ""
+        if cost.paper_holds is None
+        else f" The paper's own, looser limit on the error held for {percent(cost.paper_holds)}."
+    )
     return (
-        "Cost of constraining, on held-out data, with the unconstrained network clipped to the bounds: "
-        f"|Γ(f) - x| <= |f - x| + tether miss holds for {percent(cost.sharp_holds)} of outputs{paper}"
-        f"; the truth lies outside the bounds for {percent(cost.tether_miss_share)}."
+        "What staying near M costs in accuracy: the truth was out of reach of the model for "
+        f"{percent(cost.tether_miss_share)} of held-out measurements. Holding a free network to the same "
+        "limits added no more to its error than how far out of reach the truth was, for "
+        f"{percent(cost.sharp_holds)} of them.{paper}"
     )
 
 
 def _span(limits: tuple[float, float]) -> str:
     low, high = (f"{limit:.4g}" for limit in limits)
-    return low if low == high else f"{low} to {high}, by cell,"
+    return low if low == high else f"{low} to {high}, depending on the memory,"
 
 
 def rich_table(grid: Grid) -> Table:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from tether.bounds import Bounds
-from tether.cells import Cells
+from tether.geometry.cells import Cells
 from tether.tethers.affine import AffineTether
-from tether.tethers.boxes import BoxTether
+from tether.tethers.bounds import Bounds
 from tether.tethers.direct import DirectTether
 from tether.tethers.free import FreeTether
 from tether.tethers.interval import IntervalTether
@@ -13,7 +12,6 @@ from tether.tethers.tether import Limits, Room, RowLimits, Tether
 
 __all__ = [
     "AffineTether",
-    "BoxTether",
     "DirectTether",
     "FreeTether",
     "IntervalTether",
@@ -25,9 +23,9 @@ __all__ = [
 ]
 
 
-def tether_over(cells: Cells, bounds: Bounds) -> IntervalTether | AffineTether | BoxTether:
+def tether_over(cells: Cells, bounds: Bounds) -> IntervalTether | AffineTether:
     """The tether that keeps to `bounds`."""
     return _KINDS[bounds.kind](cells, bounds)
 
 
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (IntervalTether, AffineTether, BoxTether)}
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (IntervalTether, AffineTether)}

@@ -31,23 +31,6 @@ def opening(inputs: Tensor, pinned: Tensor, rate: Tensor) -> Tensor:
     return torch.clamp_max(away, 1.0).square()
 
 
-def closeness(squared: Tensor, radii: Tensor) -> Tensor:
-    """(N, B) weights, not yet normalised, of the nearest B cells.
-
-    Args:
-        squared: (N, B + 1) squared distances to the nearest memories, nearest first.
-        radii: (N, B) coverage radii of the first B of them.
-    """
-    tiny = torch.finfo(squared.dtype).tiny
-    near, last = squared[:, :-1], squared[:, -1:]
-    rim = (radii - near.clamp_min(tiny).sqrt()) / (RIM * radii)
-    # All as far as the first that takes no part: each counts alike.
-    tied = last <= near[:, :1]
-    span = (last - near[:, :1]).masked_fill(tied, 1.0)
-    share = ((last - near) / span).masked_fill(tied, 1.0)
-    return share * rim.clamp(0, 1)
-
-
 def one_turn(anchors: Tensor, weight: Tensor) -> Tensor:
     """Angles (N, B, P), each moved by whole turns to be nearest to the first that has a weight (N, B).
 

@@ -40,6 +40,32 @@ class DirectTether(Tether):
         self.keep({"half_width": np.asarray(half_width, dtype=np.float64)})
         self.keep({"angles": schema.output_angles, "advanced": schema.advanced}, persistent=False)
 
+    @property
+    def memories(self) -> None:
+        """There are none."""
+        return
+
+    @property
+    def holds(self) -> bool:
+        """Unless the half-width is infinite."""
+        return bool(self.half_width.isfinite().all())
+
+    @property
+    def certifiable(self) -> bool:
+        """M itself is asked."""
+        return False
+
+    @property
+    def deltas(self) -> list[NDArray]:
+        """The half-width, everywhere."""
+        width = self.schema.capped(self.half_width.cpu().numpy())
+        return [width[k : k + 1] for k in range(len(width))]
+
+    @property
+    def evidence(self) -> str:
+        """By construction: M itself is asked."""
+        return "direct"
+
     def room(self, inputs: Tensor) -> Room:
         """M plus and minus the half-width."""
         anchor = _Answers.apply(inputs, self)

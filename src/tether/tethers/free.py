@@ -24,6 +24,11 @@ class FreeTether(Tether):
         super().__init__()
         self.outputs = outputs
 
+    @property
+    def memories(self) -> None:
+        """There are none."""
+        return
+
     def room(self, inputs: Tensor) -> Room:
         """Everything."""
         anchor = inputs.new_zeros(inputs.shape[0], self.outputs)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tether.bounds import IntervalBounds
-from tether.cells import Cells
+from tether.geometry.cells import Cells
+from tether.tethers.bounds import IntervalBounds
 from tether.tethers.lookup import CellTether
 from tether.tethers.tether import Limits, Room
 

@@ -1,7 +1,7 @@
-"""The nearest memories of an input in torch, as fast as in NumPy: one operation that torch can trace.
+"""The nearest memory of an input in torch, as fast as in NumPy: one operation that torch can trace.
 
-On a CPU it is the search of :mod:`tether.nearest`; elsewhere, distances to all memories. The nearest is exact
-in either; of the few nearest, near ties may go either way.
+On a CPU it is the search of :mod:`tether.geometry.nearest`; elsewhere, distances to all memories. The nearest
+is exact in either.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tether.bounds import Bounds
-from tether.cells import Cells
-from tether.nearest import nearest_torch, query_few, query_packed
+from tether.geometry.cells import Cells
+from tether.geometry.nearest import nearest_torch, query_packed
+from tether.tethers.bounds import Bounds
 from tether.tethers.tether import Fixed, Tether
 
 
@@ -51,39 +51,6 @@ def _(
     return points.new_empty(points.shape[0], dtype=torch.int64)
 
 
-@torch.library.custom_op("tether::few_nearest", mutates_args=())
-def _few_nearest(
-    points: Tensor,
-    memories: Tensor,
-    center: Tensor,
-    extent: Tensor,
-    blocks: Tensor,
-    offsets: Tensor,
-    count: int,
-) -> Tensor:
-    if points.device.type != "cpu":
-        # From their middle, because far from the origin these sums would cancel.
-        around = memories - center
-        squared = (around**2).sum(dim=1) - 2 * (points - center) @ around.T
-        return torch.topk(squared, count, largest=False).indices
-    packed = (part.detach().numpy() for part in (memories, center, extent, blocks, offsets))
-    return torch.from_numpy(query_few(points.detach().contiguous().numpy(), *packed, count=count))
-
-
-@_few_nearest.register_fake
-def _(
-    points: Tensor,
-    memories: Tensor,
-    center: Tensor,
-    extent: Tensor,
-    blocks: Tensor,
-    offsets: Tensor,
-    count: int,
-) -> Tensor:
-    del memories, center, extent, blocks, offsets
-    return points.new_empty((points.shape[0], count), dtype=torch.int64)
-
-
 def by_row(operation: Any) -> Any:
     """Rows do not know of one another, so that rows of a batch of batches are just more rows."""
 
@@ -98,11 +65,10 @@ def by_row(operation: Any) -> Any:
 
 
 _nearest.register_vmap(by_row(_nearest))
-_few_nearest.register_vmap(by_row(_few_nearest))
 
 
 class CellLookup(Fixed):
-    """Cells of physical inputs (N, C), and those around them; the same cells as :class:`Cells` finds."""
+    """Cells of physical inputs (N, C); the same cells as :class:`Cells` finds."""
 
     memories: Tensor
     edges: Tensor
@@ -170,26 +136,6 @@ class CellLookup(Fixed):
         inside = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(dim=1)
         return Place(cell, squared.sqrt(), inside & (squared <= radii * radii))
 
-    def around(self, inputs: Tensor, count: int, *, at_once: bool = False) -> tuple[Tensor, Tensor]:
-        """(N, count) the nearest memories, nearest first, and squared scaled distances to them."""
-        scaled = inputs / self.scale
-        if at_once and inputs.device.type == "cpu":
-            packed = self.cells.index.packed
-            cell = torch.from_numpy(query_few(scaled.numpy(), self.cells.memories, **packed, count=count))
-        else:
-            cell = _few_nearest(scaled.detach(), *self._index, count)
-        squared, order = (
-            (scaled[:, None] - rows_of(self.memories, cell)).square().sum(dim=2).sort(dim=1, stable=True)
-        )
-        return cell.gather(1, order), squared
-
-
-def rows_of(table: Tensor, cell: Tensor) -> Tensor:
-    """Rows of `table` (K, ...) for cells (N,) or (N, B); for one row much faster than `table[cell]`."""
-    if cell.dim() == 1:
-        return table.index_select(0, cell)
-    return table.index_select(0, cell.flatten()).unflatten(0, cell.shape)
-
 
 def _derive_again(module: Any, incompatible: Any) -> None:
     del incompatible
@@ -220,6 +166,11 @@ class CellTether(Tether):
     def cells(self) -> Cells:
         """Which input belongs where."""
         return self.lookup.cells
+
+    @property
+    def limited(self) -> bool:
+        """By bounds over cells or leaves."""
+        return True
 
     @abstractmethod
     def derive(self) -> None:

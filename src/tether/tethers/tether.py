@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tether.bounds import Bounds
-from tether.cells import Cells
 from tether.data import Array
+from tether.geometry.cells import Cells
+from tether.tethers.bounds import Bounds
 
 _PIECE = 8192
 
@@ -120,6 +120,36 @@ class Tether(Fixed, ABC):
     def bounds(self) -> Bounds:
         """What each cell allows, and how that is known."""
         raise TypeError(f"a model with bounds by cell is needed; a tether of kind '{self.kind}' has none.")
+
+    @property
+    def memories(self) -> int | None:
+        """How many there are; None where the limits do not depend on any."""
+        return len(self.cells)
+
+    @property
+    def holds(self) -> bool:
+        """Whether outputs are kept within a finite distance of M."""
+        return self.bounded
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether a certificate can be had without M at run time."""
+        return self.holds
+
+    @property
+    def limited(self) -> bool:
+        """Whether it holds in a part of the inputs only, by bounds over cells or leaves."""
+        return False
+
+    @property
+    def deltas(self) -> list[Array]:
+        """Of each output, the distance to M over each part of the domain that something is known of."""
+        return [delta for _, delta in self.bounds.by_output()]
+
+    @property
+    def evidence(self) -> str:
+        """How delta is known."""
+        return self.bounds.evidence.name
 
     @torch.no_grad()
     def rows(self, inputs: Array) -> RowLimits:

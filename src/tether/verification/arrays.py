@@ -584,7 +584,7 @@ def _check_options(graph: Graph, name: str, options: dict[str, Any]) -> None:
 
 
 def _graph_among(inputs: Any, options: dict[str, Any]) -> Graph:
-    values = (*inputs, *(options.get("out") or ()))
+    values = (*inputs, *(options.get("out") or ()), options.get("where"))
     return next(value.graph for value in values if isinstance(value, TermArray) or type(value) is Term)
 
 

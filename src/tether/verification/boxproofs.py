@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from flint import arb
 from numpy.typing import NDArray
 
 from tether.verification import intervals
 from tether.verification.claim import HALF_TURN, Claim
-from tether.verification.elementary import constant
 from tether.verification.interpreter import enclose, exact_values, reason
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
+from tether.verification.leaves import gap_at, model_at, points_of
 from tether.verification.roundings import leaf_rounding
 from tether.verification.tracing import Program
 
@@ -35,7 +34,6 @@ _WORTH_EFFORT = 4.0
 """How much more than stated may be needed for more effort to be made."""
 _BOXES = 4096
 """Boxes in one go: what fits into a processor's cache."""
-_TURN = constant(lambda: 2 * arb.pi())
 
 
 def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
@@ -106,15 +104,6 @@ class _Boxes:
         """(B, D) of A."""
         return self.claim.bounds("slope")[self.leaf]
 
-    @property
-    def point(self) -> Array:
-        """(B, D) from which M is followed: the middle, or the pinned values of a box that holds them all."""
-        pinned = self.claim.bounds("pinned")
-        middle = np.clip(0.5 * self.low + 0.5 * self.high, self.low, self.high)
-        free = np.isnan(pinned)
-        held = np.logical_and.reduce(free | ((self.low <= pinned) & (pinned <= self.high)), axis=1)
-        return np.where(held[:, None] & ~free, pinned, middle)
-
     def needed(self, shells: int) -> tuple[Array, Array]:
         """(B,) a remainder that is enough, NaN where none is known, and how far M is off at one point."""
         parts = [
@@ -126,14 +115,16 @@ class _Boxes:
     def _part(self, rows: slice, shells: int) -> tuple[Array, Array]:
         part = self.take(rows)
         with np.errstate(all="ignore"):
-            return part._over(part.point, shells)
+            return part._over(points_of(self.claim, part.low, part.high), shells)
 
     def _over(self, point: Array, shells: int) -> tuple[Array, Array]:
         below, above = self._shells(point, shells)
         found = enclose(self.program, below, above, slopes=True)
         whole = slice(len(self.leaf) * (shells - 1), None)
-        model = self._model(point)
-        turns, gap = self._gap(exact_values(self.program, point), model)
+        model = model_at(self.claim, self.leaf, point)
+        low, high = exact_values(self.program, point)
+        output = np.full(len(point), self.output)
+        turns, gap = gap_at(self.claim, output, (low[:, 0], high[:, 0]), model)
         reach = np.maximum(add_up(self.high, -point), add_up(point, -self.low))
         change = self._change(found.slopes[0], reach, shells)
         by_slope = add_up(add_up(gap, change), found.error[0, whole])
@@ -147,7 +138,7 @@ class _Boxes:
         # Nothing is known of M where its range is not.
         by_slope = np.where(np.isfinite(by_range), by_slope, np.nan)
         rounding = leaf_rounding(self.claim, self.leaf, self.low, self.high)
-        return add_up(np.fmin(by_slope, by_range), rounding), self._least(point, model, turns)
+        return add_up(np.fmin(by_slope, by_range), rounding), self._least(low[:, 0], high[:, 0], model)
 
     def _shells(self, point: Array, shells: int) -> tuple[Array, Array]:
         """(shells B, D) the boxes shrunk around their points, outward; the whole ones last."""
@@ -157,30 +148,6 @@ class _Boxes:
             below.append(np.maximum(add_down(point, -multiply_up(reach[0], share)), self.low))
             above.append(np.minimum(add_up(point, multiply_up(reach[1], share)), self.high))
         return np.concatenate([*below, self.low]), np.concatenate([*above, self.high])
-
-    def _model(self, point: Array) -> Interval:
-        """(B,) least and greatest that A can be at points."""
-        value, reference = self.claim.bounds("value")[self.leaf], self.claim.bounds("reference")
-        total = value, value
-        for column in range(point.shape[1]):
-            at, slope = point[:, column], self.slope[:, column]
-            way = intervals.subtract((at, at), (reference[column], reference[column]))
-            total = intervals.add(total, intervals.multiply((slope, slope), way))
-        return total
-
-    def _gap(self, exact: tuple[Array, Array], model: Interval) -> tuple[Interval, Array]:
-        """What to add to M, in whole turns, and how far it can then be from A at the points.
-
-        Sound because a distance on the circle is at most that on the line, whatever turns are added.
-        """
-        low, high = exact[0][:, 0], exact[1][:, 0]
-        turns: Interval = intervals.ZERO
-        if self.claim.schema.output_angles[self.output]:
-            count = np.round((0.5 * model[0] + 0.5 * model[1] - 0.5 * low - 0.5 * high) / (2 * np.pi))
-            count = np.where(np.isfinite(count), count, 0.0)
-            turns = intervals.multiply((count, count), _TURN)
-        low, high = intervals.add((low, high), turns)
-        return turns, np.maximum(add_up(high, -model[0]), add_up(model[1], -low))
 
     def _change(self, slopes: dict[int, Interval], reach: Array, shells: int) -> Array:
         """(B,) at most what the derivative's deviation from A's slope makes of the way from the point."""
@@ -202,12 +169,11 @@ class _Boxes:
         thin = reach[:, column] == 0
         return np.where(thin, 0.0, multiply_up(mean, reach[:, column]))
 
-    def _least(self, point: Array, model: Interval, turns: Interval) -> Array:
+    def _least(self, low: Array, high: Array, model: Interval) -> Array:
         """(B,) at least how far M is from A at the points; 0 on the circle, where turns may help."""
         if self.claim.schema.output_angles[self.output]:
-            return np.zeros(len(point))
-        low, high = exact_values(self.program, point)
-        apart = np.maximum(add_down(low[:, 0], -model[1]), add_down(model[0], -high[:, 0]))
+            return np.zeros(len(low))
+        apart = np.maximum(add_down(low, -model[1]), add_down(model[0], -high))
         return np.where(np.isnan(apart), 0.0, apart)
 
     def halved(self) -> _Boxes:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array, Schema
-from tether.documents import shorten, shown
-from tether.errors import CertificateError, StorageError
-from tether.modelfile import WHAT, check_format
+from tether.files.modelfile import WHAT, check_format
+from tether.foundation.documents import shorten, shown
+from tether.foundation.errors import CertificateError, StorageError
 from tether.verification.files import checked_arrays, digest_of, read_file
 from tether.verification.trees import Trees, read_trees
 
@@ -27,20 +27,16 @@ HALF_TURN = float(np.nextafter(np.pi, 4.0))
 """The float64 number above π: no two angles are farther apart on the circle."""
 _SMALL, _LARGE = 1e-100, 1e100
 """Sizes between which squares, and products of three numbers, neither overflow nor lose their precision."""
-_MOST_BLENDED = 1 << 16
 
 _GEOMETRY = {"memories": "KD", "scale": "D", "radii": "K", "box_lower": "D", "box_upper": "D"}
 _SHAPES = {
     "interval": {"lower": "KP", "upper": "KP", "delta": "KP", "center": "KP"},
-    "affine": {
-        "center": "KP", "jacobian": "KPD", "radii": "KL", "slopes": "KLP", "offset": "KP", "half_width": "KP",
-    },
     "boxes": {
         "reference": "D", "value": "L", "slope": "LD", "remainder": "L", "half_width": "KP", "most": "P",
         "pinned": "D",
     },
 }  # fmt: skip
-_OPTIONAL = {"interval": {"lemma": "P"}, "affine": {"pinned": "D"}, "boxes": {}}
+_OPTIONAL = {"interval": {"lemma": "P"}, "boxes": {}}
 _TREE = {"lower": "D", "upper": "D", "roots": "P", "cut": "V", "threshold": "V", "left": "V", "right": "V"}
 _INFINITE = ("bounds.remainder", "bounds.most")
 """Where infinity says that nothing is claimed, or that nothing was asked for."""
@@ -53,14 +49,13 @@ class Claim:
     """Everything a file says about its tether.
 
     Attributes:
-        kind: `interval`, `affine` or `boxes`.
+        kind: `interval`, or `boxes` for first-order models over leaves.
         evidence: how delta is said to be known.
         schema: what the columns mean.
         target: `next_state` or `increment`.
         arrays: by name, ``cells.*``, ``bounds.*`` and, of boxes, ``tree.*``.
         epsilon: for `statistical` evidence.
         beta: for `statistical` evidence.
-        blend: how many neighbouring cells are blended.
         trusted_digest: SHA-256 of the trusted model's source, where recorded.
         band: what was recorded of the statistical claim about reality, where there is one.
     """
@@ -72,7 +67,6 @@ class Claim:
     arrays: dict[str, Array]
     epsilon: float | None
     beta: float | None
-    blend: int
     trusted_digest: str | None
     band: dict[str, Any] | None = None
 
@@ -136,27 +130,9 @@ class Claim:
         return self.cells("memories") * self.cells("scale")
 
     @property
-    def blended(self) -> int:
-        """How many cells take part at an input: 0 where the nearest answers alone."""
-        count = min(self.blend, len(self) - 1) if self.kind == "affine" else 0
-        return count if count >= 2 else 0
-
-    @property
     def delta(self) -> Array:
-        """(K, P) distance to M that is claimed, at the rim of each cell's coverage; (L,) of boxes, by leaf.
-
-        Of an angle it is half a turn at most, and just that where cells are blended whose remainder reaches a
-        quarter turn: they may then be averaged over different turns.
-        """
-        if self.kind == "interval":
-            return self.bounds("delta")
-        if self.kind == "boxes":
-            return self._leaf_delta
-        rim = self.bounds("slopes")[:, -1] * self.bounds("radii")[:, -1:] + self.bounds("offset")
-        delta = self.bounds("half_width") + rim
-        apart = (rim >= 0.5 * np.pi * (1 - 1e-9)) & (self.blend > 0)
-        circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
-        return np.where(self.schema.output_angles, circle, delta)
+        """(K, P) distance to M that is claimed over each cell's coverage; (L,) of boxes, by leaf."""
+        return self._leaf_delta if self.kind == "boxes" else self.bounds("delta")
 
     @property
     def _leaf_delta(self) -> Array:
@@ -194,13 +170,45 @@ class Claim:
         return np.where(self.schema.advanced >= 0, extent[self.schema.advanced], 0.0)
 
 
-def read_claim(path: Path) -> Claim:
-    """The claim of a model file.
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What a model file holds beside its network's weights.
+
+    Attributes:
+        path: of the file.
+        arrays: by name.
+        words: its metadata, as the format wants them.
+    """
+
+    path: Path
+    arrays: dict[str, Array]
+    words: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """What tether it has."""
+        return self.words["kind"]
+
+    @property
+    def trusted_digest(self) -> str | None:
+        """SHA-256 of the trusted model's source, where recorded."""
+        return (self.words.get("record") or {}).get("trusted_source_sha256")
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns mean."""
+        try:
+            return _schema(self.words["schema"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StorageError(f"`{self.path}` must be {WHAT}; {shorten(error)}.") from None
+
+
+def read_content(path: Path) -> Content:
+    """A model file that `load` would read, of whatever kind.
 
     Raises:
         StorageError: it is not a complete model file.
-        ValueError: it holds a model without a tether.
-        CertificateError: its digest is not its own, or its numbers cannot be bounds.
+        CertificateError: its digest is not its own.
     """
     tensors, metadata = read_file(path)
     check_format(path, metadata)
@@ -209,16 +217,27 @@ def read_claim(path: Path) -> Claim:
         raise CertificateError(
             f"not verified: the digest of `{path}` is not that of its contents; the file was changed."
         )
-    arrays = checked_arrays(path, tensors, metadata)
-    if metadata["kind"] == "monotone":
-        raise ValueError(
-            f"`{path}` must have interval, affine or box bounds to be verified; this one is monotone by "
-            "construction. Its claim is proved by an argument whose premises `tether certify` checks."
-        )
-    if metadata["kind"] not in _SHAPES:
+    return Content(path, checked_arrays(path, tensors, metadata), metadata)
+
+
+def read_claim(path: Path) -> Claim:
+    """The claim of a model file with bounds by cell or leaf; see :func:`claim_of`."""
+    return claim_of(read_content(path))
+
+
+def claim_of(content: Content) -> Claim:
+    """What a file with bounds by cell or leaf claims.
+
+    Raises:
+        StorageError: it is not a complete model file.
+        ValueError: it holds a model without a tether.
+        CertificateError: its numbers cannot be bounds.
+    """
+    path = content.path
+    if content.kind not in _SHAPES:
         raise ValueError(f"`{path}` must be a constrained model; this one has no tether to verify.")
     try:
-        claim = _build(arrays, metadata)
+        claim = _build(content.arrays, content.words)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageError(f"`{path}` must be {WHAT}; {shorten(error)}.") from None
     _check_shapes(path, claim)
@@ -229,12 +248,10 @@ def read_claim(path: Path) -> Claim:
 def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
     own = ("cells.", "bounds.", "tree.")
     arrays = {name: values for name, values in held.items() if name.startswith(own) and name != "cells.edges"}
-    record, blend = metadata.get("record") or {}, metadata.get("blend", 0)
+    record = metadata.get("record") or {}
     digest = record.get("trusted_source_sha256") if isinstance(record, dict) else 0
     if not isinstance(digest, str | None):
         raise ValueError("its record is not one")
-    if not isinstance(blend, int) or isinstance(blend, bool) or not 0 <= blend <= _MOST_BLENDED:
-        raise ValueError(f"it blends {shown(blend)} cells")
     if metadata["target"] not in ("next_state", "increment"):
         raise ValueError(f"its target is {shown(metadata['target'])}")
     if not isinstance(metadata["evidence"], str):
@@ -247,7 +264,6 @@ def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
         arrays=arrays,
         epsilon=metadata.get("epsilon"),
         beta=metadata.get("beta"),
-        blend=blend,
         trusted_digest=digest,
         band=record.get("band"),
     )
@@ -304,7 +320,7 @@ def check_form(claim: Claim) -> None:
     _require(claim.cells("box_lower") <= claim.cells("box_upper"), "the domain box must not be empty", claim)
     if claim.target == "increment" and min(claim.schema.advances) < 0:
         raise CertificateError("not verified: an increment must be of an output that advances a state.")
-    {"interval": _check_interval, "affine": _check_affine, "boxes": _check_boxes}[claim.kind](claim)
+    {"interval": _check_interval, "boxes": _check_boxes}[claim.kind](claim)
 
 
 def _check_interval(claim: Claim) -> None:
@@ -312,23 +328,7 @@ def _check_interval(claim: Claim) -> None:
     _require(claim.bounds("lower") <= claim.bounds("upper"), "`lower` must be at most `upper`", claim)
 
 
-def _check_affine(claim: Claim) -> None:
-    for name in ("slopes", "offset", "half_width"):
-        _require(claim.bounds(name) >= 0, f"`bounds.{name}` must be at least 0", claim)
-    radii = claim.bounds("radii")
-    rising = np.concatenate([radii[:, :1] >= _SMALL, np.diff(radii, axis=1) > 0], axis=1)
-    _require(rising, f"`bounds.radii` must be at least {_SMALL:g} and ascending", claim)
-    # In the model, delta is that of the computed distance plus what the last radius has over the coverage
-    # radius: that must be enough for the roundings of the distance, too.
-    enough = radii[:, -1] >= claim.reach
-    _require(enough, "the last shell must reach every input that is accepted, roundings included", claim)
-
-
 def _check_boxes(claim: Claim) -> None:
-    if claim.evidence != "proved":
-        raise CertificateError(
-            f"not verified: box bounds must be proved; evidence {claim.evidence!r} of them is not known."
-        )
     for name in ("remainder", "half_width", "most"):
         _require(claim.bounds(name) >= 0, f"`bounds.{name}` must be at least 0", claim)
     if len(claim.trees.owner) != len(claim):

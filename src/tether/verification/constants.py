@@ -1,4 +1,10 @@
-"""Evidence `lipschitz`: the claim of every cell, worked out again from the constants given for M."""
+"""Evidence `lipschitz`: the claim of every cell or leaf, worked out again from the constants given for M.
+
+Over a leaf, by Taylor's theorem, M is within ``H/2 |s - m|^2`` of ``M(m) + M'(m) (s - m)``, with H the
+constant of its Jacobian and m any point of the leaf; A differs from that by ``|M(m) - A(m)|`` and by what its
+slope is off times the way from m. That is shown with outward rounding; that the constants and the Jacobian
+given are M's is assumed.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +12,33 @@ from typing import Any
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from tether.data import Array
-from tether.errors import CertificateError
+from tether.foundation.errors import CertificateError
 from tether.trusted import TrustedModel
-from tether.verification.claim import Claim
+from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import precision
 from tether.verification.evaluation import values_at
-from tether.verification.roundings import REMAINDER_ROUNDINGS, affine_rounding, interval_rounding
+from tether.verification.intervals import add_up, multiply_up
+from tether.verification.leaves import gap_at, model_at, points_of
+from tether.verification.roundings import interval_rounding, leaf_rounding
+
+_LEAVES = 4096
+"""Leaves in one go."""
 
 
 def constants_shortfall(claim: Claim, trusted: TrustedModel) -> str | None:
     """What does not follow from the constants, in words; None where all does."""
+    if claim.kind == "boxes":
+        bend = _bend(claim, trusted)
+        known = np.flatnonzero(claim.claimed)
+        parts = (known[k : k + _LEAVES] for k in range(0, len(known), _LEAVES))
+        return next((said for part in parts if (said := _leaves(claim, trusted, part, bend))), None)
     values = values_at(claim, trusted, claim.centers)
     with precision():
-        if claim.kind == "interval":
-            rates = _rates(claim, trusted)
-            reach = claim.reach
-            checks = (_interval(claim, k, values[k], rates, float(reach[k])) for k in range(len(claim)))
-        else:
-            given = _given_jacobian(claim, trusted)
-            bend = _per_output(claim, "jacobian_lipschitz", trusted.jacobian_lipschitz)[:, 0]
-            rounding = affine_rounding(claim, np.arange(len(claim)), 0.0)  # of all at once: it looks at all
-            checks = (_affine(claim, k, values[k], given[k], bend, rounding[k]) for k in range(len(claim)))
+        rates, reach = _rates(claim, trusted), claim.reach
+        checks = (_interval(claim, k, values[k], rates, float(reach[k])) for k in range(len(claim)))
         return next((reason for reason in checks if reason is not None), None)
 
 
@@ -42,6 +52,14 @@ def _per_output(claim: Claim, name: str, given: Any) -> Array:
     if constants.shape not in ((outputs, 1), (outputs, inputs)) or not (constants >= 0).all():
         raise CertificateError(f"not verified: `{name}` must be numbers >= 0, one or more per output.")
     return constants
+
+
+def _bend(claim: Claim, trusted: TrustedModel) -> Array:
+    """(P,) how fast M's Jacobian can change, by the Euclidean length of the way."""
+    constants = _per_output(claim, "jacobian_lipschitz", trusted.jacobian_lipschitz)
+    if constants.shape[1] != 1:
+        raise CertificateError("not verified: `jacobian_lipschitz` must be a number, or one per output.")
+    return constants[:, 0]
 
 
 def _rates(claim: Claim, trusted: TrustedModel) -> list[Any]:
@@ -85,26 +103,28 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any], reach: f
     return None
 
 
-def _affine(claim: Claim, cell: int, values: Array, given: Array, bend: Array, rounding: Array) -> str | None:
-    """By Taylor's theorem: the remainder is at most half the bend times the distance squared."""
-    scale = claim.cells("scale")
-    widest = arb(float(scale.max()))
-    off = claim.bounds("jacobian")[cell] - given
-    for output in range(len(claim.schema.outputs)):
-        center = arb(float(claim.bounds("center")[cell, output]))
-        gap = abs(_near(claim, output, values[output], center) - center) + arb(float(rounding[output]))
-        offset = arb(float(claim.bounds("offset")[cell, output]))
-        tilt = sum((arb(float(v)) ** 2 for v in off[output] * scale), arb(0)).sqrt()
-        if not gap <= offset:
-            return _too_small(claim, cell, output, "the offset", offset, gap)
-        for shell, radius in enumerate(claim.bounds("radii")[cell].tolist()):
-            slope = arb(float(claim.bounds("slopes")[cell, shell, output]))
-            needed = arb(float(bend[output])) * widest**2 * radius / 2 + tilt * (1 + 2**-40)
-            needed += slope * REMAINDER_ROUNDINGS
-            # What a slope lacks by roundings may be made up for by the offset.
-            if not gap + (needed - slope).max(arb(0)) * radius <= offset:
-                return _too_small(claim, cell, output, f"the slope of shell {shell}", slope, needed)
-    return None
+def _leaves(claim: Claim, trusted: TrustedModel, leaf: NDArray[np.int64], bend: Array) -> str | None:
+    """Why some of these leaves are not shown; None: all are."""
+    low, high, output = claim.trees.lower[leaf], claim.trees.upper[leaf], claim.trees.owner[leaf]
+    point, rows = points_of(claim, low, high), np.arange(len(leaf))
+    values = values_at(claim, trusted, point)[rows, output]
+    given, slope = _given_jacobian(claim, trusted, point)[rows, output], claim.bounds("slope")[leaf]
+    with np.errstate(all="ignore"):
+        total = gap_at(claim, output, (values, values), model_at(claim, leaf, point))[1]
+        reach = np.maximum(add_up(high, -point), add_up(point, -low))
+        for d in range(reach.shape[1]):
+            tilt = np.maximum(add_up(slope[:, d], -given[:, d]), add_up(given[:, d], -slope[:, d]))
+            curve = multiply_up(multiply_up(0.5 * bend[output], reach[:, d]), reach[:, d])
+            total = add_up(add_up(total, multiply_up(tilt, reach[:, d])), curve)
+        needed = add_up(total, leaf_rounding(claim, leaf, low, high))
+    stated = claim.bounds("remainder")[leaf]
+    # No two angles are farther apart than half a turn.
+    shown = (needed <= stated) | (claim.schema.output_angles[output] & (stated >= HALF_TURN))
+    if shown.all():
+        return None
+    row = int(np.argmin(shown))
+    numbers = f"the remainder is {stated[row]:.6g}, not the {needed[row]:.6g} needed"
+    return f"leaf {leaf[row]}: {claim.output(int(output[row]))}: {numbers}"
 
 
 def _near(claim: Claim, output: int, value: float, center: Any) -> Any:
@@ -119,12 +139,13 @@ def _too_small(claim: Claim, cell: int, output: int, what: str, stated: Any, nee
     return f"cell {cell}: {claim.output(output)}: {numbers}"
 
 
-def _given_jacobian(claim: Claim, trusted: TrustedModel) -> Array:
+def _given_jacobian(claim: Claim, trusted: TrustedModel, points: Array) -> Array:
+    """(N, P, D) the derivative of M's target at points (N, D), as the user gives it."""
     if trusted.jacobian is None:
         raise CertificateError("not verified: the trusted model has no `jacobian`, on which the claim rests.")
-    dx, centers = len(claim.schema.states), claim.centers
-    given = np.array(trusted.jacobian(centers[:, :dx], centers[:, dx:]), dtype=np.float64)
-    if given.shape != claim.bounds("jacobian").shape or not np.isfinite(given).all():
+    dx, shape = len(claim.schema.states), (len(points), len(claim.schema.outputs), points.shape[1])
+    given = np.array(trusted.jacobian(points[:, :dx], points[:, dx:]), dtype=np.float64)
+    if given.shape != shape or not np.isfinite(given).all():
         raise CertificateError("not verified: `jacobian` must return finite numbers of shape (N, P, D).")
     if claim.target == "increment":
         for output, state in enumerate(claim.schema.advances):

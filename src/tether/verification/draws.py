@@ -1,8 +1,9 @@
 """Evidence `statistical`: fresh draws from the stated distribution, and whether they refute the claim.
 
 The distribution: a memory drawn uniformly, a point uniform in its coverage ball, moved into the domain box,
-drawn again if it is outside the domain. At each draw the farthest that an output in its limits can be from M
-is compared with the delta claimed there.
+drawn again if it is outside the domain. Of box bounds: with equal chance that, or a point uniform in the box.
+The file alone defines it. At each draw the farthest that an output in its limits can be from M is compared
+with the delta claimed there.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array
-from tether.errors import CertificateError
-from tether.progress import Report
+from tether.foundation.errors import CertificateError
+from tether.foundation.progress import Report
 from tether.trusted import TrustedModel
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.evaluation import circular, values_at
 
 _BATCH = 1 << 13
-_PINNED_REACH, _RIM = 0.05, 0.1  # as the format has them: where a pinned tether opens, where a blend ends
+_PINNED_REACH = 0.05  # as the format has it: where a pinned tether is fully open
 _INCREDIBLE = 1e-6
 _LEAST_EPSILON = 1e-6
 
@@ -57,12 +58,9 @@ def draw(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None
     rng = np.random.Generator(np.random.PCG64DXSM([seed, 0x5EED]))
     done = exceeded = rounds = 0
     while done < total:
-        inputs = _drawn(claim, rng)
+        inputs = drawn(claim, rng)
         squared = _squared_distances(claim, inputs)
-        cell = squared.argmin(axis=1)
-        inside = squared[np.arange(len(cell)), cell] <= claim.cells("radii")[cell] ** 2
-        inside &= ((inputs >= claim.cells("box_lower")) & (inputs <= claim.cells("box_upper"))).all(axis=1)
-        rows = np.flatnonzero(inside)[: total - done]
+        rows = np.flatnonzero(_in_domain(claim, inputs, squared))[: total - done]
         rounds += 1
         if rounds > 1000 and done * 1000 < rounds:
             raise CertificateError("not verified: hardly any draw from the distribution is in the domain.")
@@ -100,18 +98,34 @@ def _holds_opposite(claim: Claim, values: Array, limits: _Limits) -> NDArray[np.
     return claim.schema.output_angles & (first <= limits.upper)
 
 
-def _drawn(claim: Claim, rng: np.random.Generator) -> Array:
+def _in_domain(claim: Claim, inputs: Array, squared: Array) -> NDArray[np.bool_]:
+    """(N,) whether something is claimed at inputs (N, D)."""
+    inside = ((inputs >= claim.box[0]) & (inputs <= claim.box[1])).all(axis=1)
+    if claim.kind == "boxes":
+        return inside & claim.in_domain(inputs)
+    cell = squared.argmin(axis=1)
+    return inside & (squared[np.arange(len(cell)), cell] <= claim.cells("radii")[cell] ** 2)
+
+
+def drawn(claim: Claim, rng: np.random.Generator) -> Array:
+    """(N, D) inputs from the distribution, those outside the domain among them."""
+    inputs = np.minimum(np.maximum(_around_memories(claim, rng), claim.box[0]), claim.box[1])
+    if claim.kind == "boxes":
+        anywhere = claim.box[0] + rng.random(inputs.shape) * (claim.box[1] - claim.box[0])
+        inputs = np.where(rng.random((len(inputs), 1)) < 0.5, anywhere, inputs)
+    outside = claim.schema.input_angles & ((inputs < -np.pi) | (inputs >= np.pi))
+    wrapped = (inputs + np.pi) % (2 * np.pi) - np.pi
+    return np.where(outside, wrapped, inputs)
+
+
+def _around_memories(claim: Claim, rng: np.random.Generator) -> Array:
+    """(N, D) points uniform in the coverage balls of memories drawn uniformly."""
     memories = claim.cells("memories")
     cell = rng.integers(0, len(memories), _BATCH)
     # The first D coordinates of a uniform point of the sphere in D + 2 dimensions are uniform in the ball.
     sphere = rng.standard_normal((_BATCH, memories.shape[1] + 2))
     ball = sphere[:, :-2] / np.sqrt((sphere**2).sum(axis=1, keepdims=True))
-    inputs = (memories[cell] + claim.cells("radii")[cell, None] * ball) * claim.cells("scale")
-    inputs = np.minimum(np.maximum(inputs, claim.cells("box_lower")), claim.cells("box_upper"))
-    angles = claim.schema.input_angles
-    outside = angles & ((inputs < -np.pi) | (inputs >= np.pi))
-    wrapped = (inputs + np.pi) % (2 * np.pi) - np.pi
-    return np.where(outside, wrapped, inputs)
+    return (memories[cell] + claim.cells("radii")[cell, None] * ball) * claim.cells("scale")
 
 
 def _squared_distances(claim: Claim, inputs: Array) -> Array:
@@ -127,65 +141,25 @@ def _limits(claim: Claim, inputs: Array, squared: Array) -> _Limits:
     nearest = squared.argmin(axis=1)
     if claim.kind == "interval":
         return _Limits(*(claim.bounds(name)[nearest] for name in ("lower", "upper", "delta")))
-    count = claim.blended
-    if not count:
-        cell, weight = nearest[:, None], np.ones((len(inputs), 1))
-    else:
-        cell, weight = _blend(claim, squared, count)
-    distance = np.sqrt(np.take_along_axis(squared, cell, axis=1))
-    anchors, widths, remainders = _of_cells(claim, inputs, cell, distance)
-    angles, apart = claim.schema.output_angles, np.zeros(anchors[:, 0].shape, dtype=bool)
-    if count and angles.any():
-        anchors = np.where(angles, _one_turn(anchors, weight), anchors)
-        apart = ((remainders >= 0.5 * np.pi) & (weight > 0)[:, :, None]).any(axis=1)
-    anchor, width, remainder = (
-        (weight[:, :, None] * part).sum(axis=1) for part in (anchors, widths, remainders)
-    )
-    width = width * _opening(claim, inputs)[:, None]
-    # An average of rounded numbers: claimed with some roundings more.
-    remainder = remainder + 32 * np.finfo(np.float64).eps * (np.abs(anchor) + width) * (count >= 2)
-    delta = width + remainder
-    circle = np.where(apart, HALF_TURN, np.minimum(delta, HALF_TURN))
-    return _Limits(anchor - width, anchor + width, np.where(angles, circle, delta))
+    return _leaf_limits(claim, inputs, nearest)
 
 
-def _one_turn(anchors: Array, weight: Array) -> Array:
-    """Angles (N, B, P), moved by whole turns to be nearest to the first with a weight (N, B)."""
-    first = (weight > 0).argmax(axis=1)
-    reference = anchors[np.arange(len(anchors)), first][:, None]
-    return anchors - 2 * np.pi * np.round((anchors - reference) / (2 * np.pi))
-
-
-def _of_cells(
-    claim: Claim, inputs: Array, cell: NDArray[np.int64], distance: Array
-) -> tuple[Array, Array, Array]:
-    """A, half-width and remainder (N, B, P) by each of the cells (N, B) at those distances."""
-    radii = claim.bounds("radii")
-    distance = distance + (radii[:, -1] - claim.cells("radii"))[cell]
-    shell = np.minimum((radii[cell] < distance[:, :, None]).sum(axis=2), radii.shape[1] - 1)
-    remainder = claim.bounds("slopes")[cell, shell] * distance[:, :, None] + claim.bounds("offset")[cell]
-    away = inputs[:, None] - claim.centers[cell]
-    anchor = claim.bounds("center")[cell] + np.einsum("nbpd,nbd->nbp", claim.bounds("jacobian")[cell], away)
-    return anchor, claim.bounds("half_width")[cell], remainder
-
-
-def _blend(claim: Claim, squared: Array, count: int) -> tuple[NDArray[np.int64], Array]:
-    """The nearest cells (N, B) and their weights, zero at rims and at the first one left out."""
-    cell = np.argsort(squared, axis=1, kind="stable")[:, : count + 1]
-    near = np.take_along_axis(squared, cell, axis=1)
-    cell, last, span = cell[:, :count], near[:, -1:], near[:, -1:] - near[:, :1]
-    closeness = np.where(span > 0, (last - near[:, :count]) / np.where(span > 0, span, 1.0), 1.0)
-    radii = claim.cells("radii")[cell]
-    weight = closeness * np.clip((radii - np.sqrt(near[:, :count])) / (_RIM * radii), 0.0, 1.0)
-    total = weight.sum(axis=1)
-    weight[total <= 0, 0] = 1.0  # no ball holds the input with weight: the nearest answers alone
-    return cell, weight / weight.sum(axis=1, keepdims=True)
+def _leaf_limits(claim: Claim, inputs: Array, nearest: NDArray[np.int64]) -> _Limits:
+    """A of each output's leaf, plus and minus what is open of the nearest memory's half-width."""
+    leaf = claim.trees.find(inputs)
+    slope, remainder = claim.bounds("slope")[leaf], claim.bounds("remainder")[leaf]
+    anchor = claim.bounds("value")[leaf] + ((inputs - claim.bounds("reference"))[:, None] * slope).sum(axis=2)
+    width = claim.bounds("half_width")[nearest] * _opening(claim, inputs)[:, None]
+    width = np.minimum(width, np.maximum(claim.bounds("most") - remainder, 0.0))
+    delta = remainder + width
+    circle = np.where(claim.schema.output_angles, np.minimum(delta, HALF_TURN), delta)
+    return _Limits(anchor - width, anchor + width, circle)
 
 
 def _opening(claim: Claim, inputs: Array) -> Array:
     """(N,) share of the half-width that is open: none where all probes agree on the inputs."""
-    pinned = claim.arrays.get("bounds.pinned")
-    if pinned is None or np.isnan(pinned).all():
+    pinned = claim.bounds("pinned")
+    if np.isnan(pinned).all():
         return np.ones(len(inputs))
     columns = ~np.isnan(pinned)
     away = np.abs(inputs[:, columns] - pinned[columns]) / claim.cells("scale")[columns]

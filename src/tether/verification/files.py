@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from tether.atomic import check_header, unreadable
 from tether.data import Array
-from tether.documents import load_json
-from tether.errors import StorageError
-from tether.modelfile import check_numbers, check_tensors, check_words
+from tether.files.modelfile import check_numbers, check_tensors, check_words
+from tether.foundation.atomic import check_header, unreadable
+from tether.foundation.documents import load_json
+from tether.foundation.errors import StorageError
 
 _TORCH_NAMES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",

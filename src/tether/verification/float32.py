@@ -1,14 +1,16 @@
 """The delta of a model that is executed in float32, worked out again from its file.
 
-The error analysis is the one that the format states (a model's float32 tables are made from its file by
-it): with
-``u = 2^-24``, D inputs and B blended cells, memories are rounded in physical units and A is moved there;
-rounding A,
-its products, their sum and the average costs ``κ (S + h)``, ``κ = (D + 2B + 8) u (1 + 2^-10)``, with S the
-size of A's parts and h the half-width, and 8 u more where angles are moved by whole turns before they are
-averaged; the last
-sum costs u of the output; and a factor of ``1 + (D + 2B + 24) 2^-23`` makes up for the roundings of delta
-itself.
+The error analysis is the one that the format states (a model's float32 tables are made from its file by it):
+with ``u = 2^-24`` and D inputs,
+
+- *A* is moved in float64 to a float32 point of each leaf: its middle, but what is pinned where the leaf holds
+  that. Rounding its coefficients, its products and their sum costs ``κ (S + h)``, ``κ = (D + 8) u (1 +
+  2^-10)``, with S the size of A's parts and h the half-width.
+- *Cells* are found by distances that err by a relative (D + 8) u and by how far rounding moves a memory.
+  *Leaves* are found without error: a float32 number is below a threshold if and only if it is below the
+  smallest float32 number that is at least that threshold. Nothing between 0 and 2^-126 is a threshold.
+- The last sum costs u of the output, flushing to zero 2^-126 an operation, and a factor of ``1 + (D + 24)
+  2^-23``, taken four times over the roundings of a row, makes up for those of delta itself.
 """
 
 from __future__ import annotations
@@ -20,17 +22,90 @@ from tether.verification.claim import Claim
 
 _U, _EPS, _FLUSHED = 2.0**-24, 2.0**-52, 2.0**-126
 _HALF_TURN = float(np.float32(np.pi))
-_QUARTER = float(np.nextafter(np.float32(0.5 * np.pi), np.float32(0.0)))
 
 
 def single_deltas(claim: Claim) -> list[float | None]:
     """Per output, the largest delta in float32; None where float32 is too coarse, or nothing can be said."""
     none: list[float | None] = [None] * len(claim.schema.outputs)
-    if claim.kind == "boxes" or claim.evidence not in ("proved", "lipschitz"):
+    if claim.evidence not in ("proved", "lipschitz"):
         return none
     with np.errstate(all="ignore"):
-        delta = _interval(claim) if claim.kind == "interval" else _affine(claim)
-    return none if delta is None or not _room(claim) else delta.max(axis=0).tolist()
+        if not _box_is_held(claim) or not _scales_are_held(claim):
+            return none
+        delta = _boxes(claim) if claim.kind == "boxes" else _interval(claim)
+    return none if delta is None else delta.tolist()
+
+
+def _box_is_held(claim: Claim) -> bool:
+    """Whether float32 numbers that are not subnormal are left of every input's range."""
+    low, high = _up(claim.box[0]), _down(claim.box[1])
+    faint = [(values != 0) & (np.abs(values) < _FLUSHED) for values in (low, high)]
+    low = np.where(faint[0], np.where(low > 0, _FLUSHED, 0.0), low)
+    high = np.where(faint[1], np.where(high < 0, -_FLUSHED, 0.0), high)
+    angles = claim.schema.input_angles
+    low = np.where(angles, np.maximum(low, _up(np.array(-np.pi))), low)
+    high = np.where(angles, np.minimum(high, _down(np.array(np.nextafter(np.pi, 0.0)))), high)
+    return bool((low <= high).all())
+
+
+def _scales_are_held(claim: Claim) -> bool:
+    scale = claim.cells("scale")
+    return bool(((scale >= 2.0**-60) & (scale <= 2.0**60)).all())
+
+
+# --- boxes
+
+
+def _boxes(claim: Claim) -> Array | None:
+    trees, known, inputs = claim.trees, claim.claimed, len(claim.schema.inputs)
+    cuts = _up(trees.threshold[trees.cut >= 0])
+    if ((cuts != 0) & (np.abs(cuts) < _FLUSHED)).any():
+        return None
+    slope = np.where(known[:, None], claim.bounds("slope"), 0.0)
+    own = np.where(known, claim.bounds("value"), 0.0)
+    point = _points(claim)
+    away = point - claim.bounds("reference")
+    value = _nearest(own + (slope * away).sum(axis=1))
+    reach = np.maximum(np.abs(trees.upper - point), np.abs(point - trees.lower))
+    size = np.abs(value) + (np.abs(slope) * reach).sum(axis=1) * (1 + 64 * _U)
+    rough = np.abs(own) + (np.abs(slope) * np.abs(away)).sum(axis=1)
+    largest = 1 + float(reach.max()) + float(np.abs(slope).max()) + float(size.max())
+    slack = (inputs + 4) * _EPS * rough + (16 + 4 * inputs) * _FLUSHED * largest
+    remainder = _up((claim.bounds("remainder") + slack) * (1 + 1e-15)).astype(np.float64)
+    tables = (point, value, _nearest(slope), _down(claim.bounds("half_width")), remainder[known])
+    if not all(np.isfinite(table).all() for table in tables):
+        return None
+    return _over_leaves(claim, np.where(known, remainder, 0.0), size)
+
+
+def _points(claim: Claim) -> Array:
+    """(L, D) float32 numbers around which the leaves' A is written."""
+    low, high, pinned = claim.trees.lower, claim.trees.upper, claim.bounds("pinned")
+    middle = np.minimum(np.maximum(0.5 * low + 0.5 * high, low), high)
+    return _nearest(np.where((low <= pinned) & (pinned <= high), pinned, middle))
+
+
+def _over_leaves(claim: Claim, remainder: Array, size: Array) -> Array | None:
+    """(P,) the largest delta of each output's leaves, from remainders (L,) and sizes of A (L,)."""
+    output, known, inputs = claim.trees.owner, claim.claimed, len(claim.schema.inputs)
+    room = _down(claim.bounds("half_width")).max(axis=0)[output]
+    left = np.maximum(np.where(known, claim.bounds("most")[output], 0.0) - remainder, 0.0)
+    width = np.minimum(room, _down(left)).astype(np.float64)
+    if not (size + width < 2.0**100).all():
+        return None
+    compensation = _compensation(claim)
+    magnified = (inputs + 8) * _U * (1 + 2.0**-10)
+    spread = width + remainder + magnified * (size + width) * compensation
+    size = size + width
+    if claim.target == "increment":
+        extent = np.maximum(np.abs(claim.trees.lower), np.abs(claim.trees.upper))
+        size = size + extent[np.arange(len(size)), claim.schema.advanced[output]]
+    delta = (spread + _U * size * (1 + 2.0**-10)) * compensation**4
+    delta = np.where(claim.schema.output_angles[output], np.minimum(delta, _HALF_TURN), delta)
+    return np.array([delta[known & (output == k)].max() for k in range(len(claim.schema.outputs))])
+
+
+# --- intervals
 
 
 def _outer(claim: Claim) -> Array:
@@ -43,7 +118,7 @@ def _outer(claim: Claim) -> Array:
 
 def _moved(claim: Claim) -> Array:
     """(K, D) by how much rounding moves the memories."""
-    return claim.centers.astype(np.float32) - claim.centers
+    return _nearest(claim.centers) - claim.centers
 
 
 def _shift(claim: Claim) -> Array:
@@ -51,82 +126,37 @@ def _shift(claim: Claim) -> Array:
     return lengths * (1 + 1e-12) + np.sqrt(claim.cells("memories").shape[1]) * 2.0**-62
 
 
-def _room(claim: Claim) -> bool:
-    """Whether rounding leaves something of every ball and of the box."""
-    scale, inputs = claim.cells("scale"), claim.cells("memories").shape[1]
-    if not ((scale >= 2.0**-60) & (scale <= 2.0**60)).all():
-        return False
-    radii = _outer(claim)
-    if claim.kind == "affine":
-        radii = np.minimum(radii, claim.bounds("radii")[:, -1])
-    if not ((radii - _shift(claim)) / (1 + (inputs + 12) * _U) > 2.0**-50).all():
-        return False
-    low, high = _up(claim.cells("box_lower")), _down(claim.cells("box_upper"))
-    angles = claim.schema.input_angles
-    low = np.where(angles, np.maximum(low, _up(np.array(-np.pi))), low)
-    high = np.where(angles, np.minimum(high, _down(np.array(np.nextafter(np.pi, 0.0)))), high)
-    return bool((low <= high).all())
+def _balls_are_held(claim: Claim) -> bool:
+    """Whether rounding leaves something of every ball."""
+    inner = (_outer(claim) - _shift(claim)) / (1 + (claim.cells("memories").shape[1] + 12) * _U)
+    return bool((inner > 2.0**-50).all())
 
 
 def _interval(claim: Claim) -> Array | None:
+    if not _balls_are_held(claim):
+        return None
     low, high = _up(claim.bounds("lower")), _down(claim.bounds("upper"))
-    middle = (0.5 * claim.bounds("lower") + 0.5 * claim.bounds("upper")).astype(np.float32)
+    middle = _nearest(0.5 * claim.bounds("lower") + 0.5 * claim.bounds("upper"))
     low, high = np.where(low > high, middle, low), np.where(low > high, middle, high)
     outside = np.maximum(np.maximum(claim.bounds("lower") - low, high - claim.bounds("upper")), 0.0)
     spread = _up((claim.bounds("delta") + outside) * (1 + 1e-15) + 8 * _FLUSHED).astype(np.float64)
     size = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
-    return _finished(claim, spread, spread, size, 0.0, _compensation(claim))
-
-
-def _affine(claim: Claim) -> Array | None:
-    inputs, blend, angles = len(claim.schema.inputs), claim.blended, claim.schema.output_angles
-    moved, jacobian, scale = _moved(claim), claim.bounds("jacobian"), claim.cells("scale")
-    shifted = np.einsum("kpd,kd->kp", jacobian, moved)
-    center = (claim.bounds("center") + shifted).astype(np.float32)
-    outer = _outer(claim)
-    offset = _up((claim.bounds("offset") + _slack(claim, moved, outer)) * (1 + 1e-15)).astype(np.float64)
-    width = _down(claim.bounds("half_width")).astype(np.float64)
-    compensation = _compensation(claim)
-    far = outer * (1 + 64 * _U) * compensation + _up(_shift(claim) * (1 + 2.0**-20)).astype(np.float64)
-    remainder = _up(claim.bounds("slopes")).max(axis=1) * far[:, None] + offset
-    steep = np.sqrt(((jacobian * scale) ** 2).sum(axis=2))
-    size = np.abs(center) + steep * outer[:, None] * (1 + 64 * _U)
-    turned = bool(blend and angles.any())
-    size = np.where(angles, size + size.max(axis=0) + 4, size) if turned else size
-    magnified = (inputs + 2 * blend + 8 + 8 * turned) * _U * (1 + 2.0**-10)
-    spread = width + remainder + magnified * (size + width) * compensation
-    return _finished(claim, spread, remainder, size + width, magnified * turned, compensation)
-
-
-def _slack(claim: Claim, moved: Array, outer: Array) -> Array:
-    """(K, P) what moving A in float64, and flushing to zero, may cost."""
-    inputs, jacobian = len(claim.schema.inputs), np.abs(claim.bounds("jacobian"))
-    center, scale = np.abs(claim.bounds("center")), claim.cells("scale")
-    rough = center + np.einsum("kpd,kd->kp", jacobian, np.abs(moved))
-    magnitude = center + (jacobian @ scale) * outer[:, None]
-    largest = 1 + float((outer.max() * scale).max()) + float(jacobian.max()) + float(magnitude.max())
-    return (inputs + 4) * _EPS * rough + (16 + 4 * inputs + 4 * claim.blended) * _FLUSHED * largest
-
-
-def _compensation(claim: Claim) -> float:
-    return 1 + (len(claim.schema.inputs) + 2 * claim.blended + 24) * 2 * _U
-
-
-def _finished(
-    claim: Claim, spread: Array, remainder: Array, size: Array, turning: float, compensation: float
-) -> Array | None:
-    """With the last sum, and on the circle; None where a number is too large for float32."""
     if not (np.isfinite(spread) & (size < 2.0**100)).all():
         return None
     if claim.target == "increment":
         ball = np.abs(claim.centers) + _outer(claim)[:, None] * claim.cells("scale")
-        box = np.maximum(np.abs(claim.cells("box_lower")), np.abs(claim.cells("box_upper")))
+        box = np.maximum(np.abs(claim.box[0]), np.abs(claim.box[1]))
         size = size + np.minimum(ball, box)[:, claim.schema.advanced]
-    largest = (spread + _U * size * (1 + 2.0**-10)) * compensation**4
-    if turning:
-        apart = (remainder + turning * size) * compensation**4 >= _QUARTER
-        largest = np.where(apart, np.maximum(largest, _HALF_TURN), largest)
-    return np.where(claim.schema.output_angles, np.minimum(largest, _HALF_TURN), largest)
+    largest = (spread + _U * size * (1 + 2.0**-10)) * _compensation(claim) ** 4
+    return np.where(claim.schema.output_angles, np.minimum(largest, _HALF_TURN), largest).max(axis=0)
+
+
+def _compensation(claim: Claim) -> float:
+    return 1 + (len(claim.schema.inputs) + 24) * 2 * _U
+
+
+def _nearest(values: Array) -> Array:
+    return np.asarray(values, np.float64).astype(np.float32).astype(np.float64)
 
 
 def _down(values: Array) -> Array:

@@ -359,7 +359,14 @@ def _length(_: Node, parts: list[Flow]) -> Flow:
         if part.slopes:
             slopes = _added(slopes, _chained(part, elementary.length_slope(part.range, value)))
     error = _rounded(sum(part.error for part in parts), value, own)
-    return Flow(value, error, slopes)
+    return Flow(value, error + _of_squares(len(parts), value[0]), slopes)
+
+
+def _of_squares(count: int, low: Any) -> Any:
+    """What a length of at least `low` loses by squares below the least float64: |√a - √b| <= |a - b| / √a."""
+    lost = 5e-324 * (count + 1)
+    with np.errstate(all="ignore"):
+        return 2 * np.where(low > 0, np.minimum(np.sqrt(lost), lost / low), np.sqrt(lost))
 
 
 def _angle(_: Node, parts: list[Flow]) -> Flow:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import operator
+import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -128,8 +131,7 @@ def _power(graph: Graph, base: Term, exponent: Term) -> Term:
         return _node("exp")(graph, _node("multiply")(graph, exponent, logarithm))
     if by.is_integer() and abs(by) <= 2**20:
         return Term(graph, graph.add("power", base.number, data=int(by)))
-    if by == 0.5:
-        return _node("sqrt")(graph, base)
+    # Not a square root, also by 0.5: that is rounded correctly, and a power need not be.
     return Term(graph, graph.add("real_power", base.number, data=by.hex()))
 
 
@@ -254,7 +256,11 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
         if is_derived(other) or (type(other) is not Term and isinstance(other, complex | list | tuple)):
             self.graph.refuse(f"np.{name} of a number and a {type(other).__name__}")
         if type(other) is not Term and not isinstance(other, int | float | np.number | np.bool_):
-            return NotImplemented
+            return _of_another(self, name, other)
+        if self.boolean and self.python and _is_pythons_truth(other) and name in _ARITHMETIC:
+            self.graph.refuse(f"np.{name} of two of Python's truth values, which makes an integer")
+        if _in_product(sys._getframe(1)):
+            self.graph.refuse("`@` of an array and a list of arrays (make it with np.array)")
         pair = (other, self) if reflected else (self, other)
         kind = tuple((part.boolean, None) if type(part) is Term else (None, type(part)) for part in pair)
         if not _is_right(name, kind):
@@ -268,7 +274,35 @@ def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]
     return method
 
 
+def _in_product(frame: FrameType) -> bool:
+    """Whether `@` is at work, which only NumPy does to numbers one by one, in an order of its own."""
+    return frame.f_lasti in _products(frame.f_code)
+
+
+@lru_cache(maxsize=4096)
+def _products(code: CodeType) -> frozenset[int]:
+    lines = dis.get_instructions(code)
+    return frozenset(
+        line.offset for line in lines if line.opname == "BINARY_OP" and line.argrepr in ("@", "@=")
+    )
+
+
+def _of_another(self: Term, name: str, other: Any) -> Any:
+    """An operator of a number and what is none."""
+    if name in ("equal", "not_equal") and (other is None or isinstance(other, str)):
+        return NotImplemented
+    if self.python and not hasattr(type(other), "__array_ufunc__"):
+        return NotImplemented  # as Python's own number does
+    # NumPy's own number would make an array of it, or ask its `__array_ufunc__`; Python, its operator.
+    self.graph.refuse(f"np.{name} of a number and a {type(other).__name__}")
+
+
+def _is_pythons_truth(value: Any) -> bool:
+    return value.boolean and value.python if type(value) is Term else type(value) is bool
+
+
 _PYTHONS = (float, int, bool)
+_ARITHMETIC = ("add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide")
 
 
 @cache

@@ -36,7 +36,7 @@ from tether.verification.arrays import (
     refuse_others,
     wrapped,
 )
-from tether.verification.graph import ASARRAY, Graph, Term, called_by_user, pythons
+from tether.verification.graph import ASARRAY, Graph, Term, called_by_user, numpys, pythons
 from tether.verification.operations import apply, length, total
 
 _LOCK = threading.RLock()
@@ -115,7 +115,7 @@ def _converters(graph: Graph) -> dict[str, Callable[..., Any]]:
 
     def converter(original: Any, copies: bool, order_of: Any = None, least: int = 0) -> Callable[..., Any]:
         def convert(value: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
-            copy = options.pop("copy", copies)
+            value, copy = known_kind(graph, value), options.pop("copy", copies)
             copy = bool(copy)  # None: where it must be
             depth, order = options.pop("ndmin", least), options.pop("order", order_of)
             _ = options.pop("subok", None)
@@ -158,23 +158,84 @@ def has_terms(value: Any) -> bool:
     return type(value) is Term or isinstance(value, TermArray)
 
 
-class _Ufunc:
+class _StandIn:
+    """What M sees in the place of a function: it compares, hashes and prints as that does."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+        self.__name__, self.__doc__ = getattr(original, "__name__", ""), original.__doc__
+
+    def __eq__(self, other: object) -> Any:
+        return self._original == (other._original if isinstance(other, _StandIn) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __repr__(self) -> str:
+        return repr(self._original)
+
+    def __str__(self) -> str:
+        return str(self._original)
+
+    def __format__(self, specification: str) -> str:
+        return format(self._original, specification)
+
+
+class _Ufunc(_StandIn):
     """A ufunc that makes an array of terms of a list of them, which NumPy would make a plain one of."""
 
     def __init__(self, graph: Graph, ufunc: np.ufunc) -> None:
-        self._graph, self._ufunc = graph, ufunc
+        super().__init__(ufunc)
+        self._graph = graph
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._ufunc(*(_array_of(self._graph, value) for value in args), **options)
+        return self._original(*(_array_of(self._graph, value) for value in args), **options)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._ufunc, name)
+        value = getattr(self._original, name)
         if name not in ("reduce", "accumulate", "outer", "reduceat", "at"):
             return value
         return lambda *args, **options: value(*(_array_of(self._graph, part) for part in args), **options)
 
 
+class _Function(_StandIn):
+    """A function of the user's thread; NumPy's own code, and other threads, get the original."""
+
+    def __init__(self, original: Any, function: Callable[..., Any]) -> None:
+        super().__init__(original)
+        self._function, self._thread = function, threading.get_ident()
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        own = threading.get_ident() == self._thread and called_by_user()
+        return (self._function if own else self._original)(*args, **options)
+
+
+def known_kind(graph: Graph, value: Any) -> Any:
+    """What NumPy is given; lists and tuples of derived kinds as NumPy reads them.
+
+    Sound because NumPy takes apart, without asking, whatever has entries and is none of these.
+    """
+    if type(value) is Term or isinstance(value, np.ndarray | np.generic | str | range | type):
+        return value
+    kind = type(value)
+    if any(hasattr(kind, name) for name in _ARRAYS):
+        graph.refuse(f"a {kind.__name__}, of which NumPy makes an array by itself")
+    if isinstance(value, tuple | list):
+        parts = [known_kind(graph, part) for part in value]
+        if kind in (tuple, list) and all(one is two for one, two in zip(parts, value, strict=True)):
+            return value
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if any(hasattr(kind, name) for name in _ENTRIES):
+        graph.refuse(f"a {kind.__name__}, of which NumPy makes an array by itself")
+    return value
+
+
+_ARRAYS = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__", "__array_function__")
+_ENTRIES = ("__getitem__", "__len__", "__iter__", "__buffer__")
+
+
 def _array_of(graph: Graph, value: Any) -> Any:
+    value = known_kind(graph, value)
     return make_array(graph, value) if isinstance(value, list | tuple) and has_terms(value) else value
 
 
@@ -188,12 +249,19 @@ def _takers(graph: Graph, module: Any) -> dict[str, Callable[..., Any]]:
 
         return take
 
+    def checker(original: Any) -> Callable[..., Any]:
+        def check(*args: Any, **options: Any) -> Any:
+            given = {key: known_kind(graph, value) for key, value in options.items()}
+            return original(*(known_kind(graph, value) for value in args), **given)
+
+        return check
+
     found: dict[str, Callable[..., Any]] = {}
     for name, value in vars(module).items():
         if isinstance(value, np.ufunc):
             found[name] = _Ufunc(graph, value)
-        elif callable(value) and not isinstance(value, type) and value in _TAKERS:
-            found[name] = taker(value)
+        elif isinstance(value, type(np.sum) | FunctionType) and not name.startswith("_"):
+            found[name] = taker(value) if value in _TAKERS else checker(value)
     return found
 
 
@@ -239,11 +307,54 @@ def _scalars(graph: Graph) -> dict[str, Callable[..., Any]]:
         values = [_alone(value) for value in values]
         return pythons(total(graph, values)) if has_terms(values) else _FSUM(values)
 
+    unknown = {name: _without(graph, value) for name, value in vars(math).items() if callable(value)}
     known = {name: replaced(getattr(math, name), to) for name, to in _MATH.items() if hasattr(math, name)}
-    return known | {"hypot": hypot, "log": log, "fsum": fsum}
+    return unknown | known | {"hypot": hypot, "log": log, "fsum": fsum}
 
 
-_HYPOT, _LOG, _FSUM = math.hypot, math.log, math.fsum
+def _without(graph: Graph, original: Any) -> Callable[..., Any]:
+    """A function of math's that is not known here: of plain numbers only, whichever way it adds them up."""
+
+    def refuse(*values: Any, **options: Any) -> Any:
+        values = tuple(list(value) if hasattr(value, "__next__") else value for value in values)
+        # A product is in order, and rounds as `*` does.
+        if original is not _PROD and has_terms((*values, *options.values())):
+            graph.refuse(f"math.{original.__name__}, which has no rule here")
+        return original(*values, **options)
+
+    return refuse
+
+
+def _sum(graph: Graph) -> Callable[..., Any]:
+    """Python's own `sum`: of Python's floats it is compensated from 3.12 on, of all else it is in order."""
+
+    def add(values: Any, /, start: Any = 0) -> Any:
+        values = list(values)
+        parts = values if type(start) is int and start == 0 else [start, *values]
+        if any(type(part) is Term and part.python and not part.boolean for part in parts):
+            return _sum_of_floats(graph, parts)
+        if not has_terms(parts):
+            return _SUM(values, start)
+        found: Any = 0
+        for part in parts:
+            found = found + part
+        return found
+
+    return add
+
+
+def _sum_of_floats(graph: Graph, parts: list[Any]) -> Any:
+    """Sound because the error of a sum in any order, which the node allows for, is not less than either's."""
+    single = all(type(part) is Term or isinstance(part, int | float) for part in parts)
+    if not single or any(part.boolean if type(part) is Term else type(part) is bool for part in parts):
+        graph.refuse("sum() of Python's floats and others (write np.sum of one array)")
+    own = all(part.python if type(part) is Term else type(part) in (int, float) for part in parts)
+    # A sum of two is rounded once, compensated or not.
+    found = apply("add", *parts) if len(parts) == 2 else total(graph, parts)
+    return pythons(found) if own else numpys(found)
+
+
+_HYPOT, _LOG, _FSUM, _PROD, _SUM = math.hypot, math.log, math.fsum, math.prod, sum
 
 
 def _alone(value: Any) -> Any:
@@ -251,22 +362,22 @@ def _alone(value: Any) -> Any:
 
 
 @contextmanager
-def patched(graph: Graph, function: Any) -> Iterator[None]:
-    """NumPy and math as M sees them while it is traced."""
+def patched(graph: Graph, function: Any) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """NumPy and math as M sees them while it is traced; gives what exchanges them in a module met later."""
     with _LOCK:
         exchanged = _exchanged(graph)
-        places = _places(exchanged, function)
+        places: list[tuple[dict[str, Any], str, Any]] = []
         original = builtins.__import__
         CURRENT.append(graph)
         builtins.__import__ = _importing(original, exchanged)
         try:
-            for space, name, _, new in places:
-                space[name] = new
-            yield
+            for space in _namespaces(function):
+                _exchange(space, exchanged, places)
+            yield lambda space: _exchange(space, exchanged, places)
         finally:
             builtins.__import__ = original
             CURRENT.pop()
-            for space, name, old, _ in places:
+            for space, name, old in reversed(places):
                 if old is _NONE:
                     space.pop(name, None)
                 else:
@@ -275,30 +386,33 @@ def patched(graph: Graph, function: Any) -> Iterator[None]:
 
 def _exchanged(graph: Graph) -> dict[int, tuple[Any, Any]]:
     """What is exchanged, by its identity: what it was, and what M sees in its place."""
-    makers = _makers(graph) | _converters(graph) | _takers(graph, np)
+    makers = _takers(graph, np) | _makers(graph) | _converters(graph)
     by_original: dict[int, tuple[Any, Any]] = {}
     for module, names in ((np, makers), (np.linalg, _takers(graph, np.linalg)), (math, _scalars(graph))):
         for name, new in names.items():
             old = getattr(module, name)
-            replaced = new if isinstance(new, _Ufunc) else _for_this_thread(old, new)
+            replaced = new if isinstance(new, _Ufunc) else _Function(old, new)
             by_original.setdefault(id(old), (old, replaced))
         own = {name: by_original[id(getattr(module, name))][1] for name in names}
         by_original[id(module)] = (module, _Module(module, own))
     by_original[id(np)][1].__dict__["linalg"] = by_original[id(np.linalg)][1]
+    by_original[id(_SUM)] = (_SUM, _Function(_SUM, _sum(graph)))
     return by_original
 
 
-def _places(
-    exchanged: dict[int, tuple[Any, Any]], function: Any
-) -> list[tuple[dict[str, Any], str, Any, Any]]:
-    """Namespace, name, what is there and what is put there."""
-    places: list[tuple[dict[str, Any], str, Any, Any]] = []
-    for space in _namespaces(function):
-        known = [(name, exchanged[id(value)]) for name, value in space.items() if id(value) in exchanged]
-        places += [(space, name, *pair) for name, pair in known]
-        if "type" not in space:
-            places.append((space, "type", _NONE, _type_of))
-    return places
+def _exchange(
+    space: dict[str, Any],
+    exchanged: dict[int, tuple[Any, Any]],
+    places: list[tuple[dict[str, Any], str, Any]],
+) -> None:
+    """Puts what M sees into a namespace, and notes what was there."""
+    found = {name: exchanged[id(value)][1] for name, value in space.items() if id(value) in exchanged}
+    found |= {
+        name: new for name, new in (("type", _type_of), ("sum", exchanged[id(_SUM)][1])) if name not in space
+    }
+    for name, new in found.items():
+        places.append((space, name, space.get(name, _NONE)))
+        space[name] = new
 
 
 def _importing(original: Callable[..., Any], exchanged: dict[int, tuple[Any, Any]]) -> Callable[..., Any]:
@@ -323,15 +437,14 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
+    def __eq__(self, other: object) -> bool:
+        return self._module is (other._module if isinstance(other, _Module) else other)
 
-def _for_this_thread(old: Any, new: Any) -> Callable[..., Any]:
-    mine = threading.get_ident()
+    def __hash__(self) -> int:
+        return hash(self._module)
 
-    def either(*args: Any, **options: Any) -> Any:
-        own = threading.get_ident() == mine and called_by_user()
-        return (new if own else old)(*args, **options)
-
-    return either
+    def __repr__(self) -> str:
+        return repr(self._module)
 
 
 def _namespaces(function: Any) -> list[dict[str, Any]]:

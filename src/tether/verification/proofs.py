@@ -1,24 +1,13 @@
-"""Evidence `proved`: the claim of every cell, shown again by interval arithmetic on M's own code.
+"""Evidence `proved`: the interval of every cell, shown again by interval arithmetic on M's own code.
 
-Along the straight way from a cell's centre c to an input s, ``M(s) - M(c) - J (s - c)`` is the integral of
-the derivative's deviation from J, times ``s - c``. Ball and box are convex, so that the way stays inside
-both. Write D(x) for a bound on the deviation's length (scaled) over inputs within x of c; it grows with x.
-Then ``|M(s) - A(s)| <= |M(c) - A(c)| + (1/ρ ∫_0^ρ D) ρ`` at distance ρ; and the mean of a growing D is
-largest at the rim. The integral is at most the sum over any shells of D at their outer radius times their
-width.
+Along the straight way from a cell's centre c to an input s, ``M(s) - M(c)`` is the integral of the
+derivative, times ``s - c``. Ball and box are convex, so that the way stays inside both. Write D(x) for a
+bound on the derivative's length (scaled) over inputs within x of c; it grows with x. Then ``|M(s) - M(c)| <=
+(1/ρ ∫_0^ρ D) ρ`` at distance ρ; and the mean of a growing D is largest at the rim. The integral is at most
+the sum over any shells of D at their outer radius times their width.
 
-Where the sum over the stated shells is not enough, shells are made finer, and then boxes are cut into
-pieces, those beyond the ball left out. What still cannot be shown is refused.
-
-A blend of cells: each that takes part is proved over its whole ball, so that at an input in all of these
-balls ``|M - A_k| <= e_k``, and the distance from M to an average of A's is at most the average of the e's. On
-the circle
-the A's are first moved by whole turns to within half a turn of the nearest cell's A_0. If e_0 + e_k < π
-for all k,
-they and one lift of M are then within e_k of one another on the line: the lift nearest to A_0 is within
-e_0 of it,
-A_k is within e_k of some lift, and of all its turns only that one is nearer to A_0 than π. Where some e_k
-is π/2 or more, the format claims a delta of at least π, which is true of any two angles.
+Where that is not enough, shells are made finer, and then boxes are cut into pieces, those beyond the ball
+left out. What still cannot be shown is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +25,7 @@ from tether.verification.elementary import constant
 from tether.verification.graph import Node, UnboundedError
 from tether.verification.interpreter import Enclosure, enclose, exact_values, reason
 from tether.verification.intervals import Array, add_down, add_up, divide_up, multiply_up, root_up
-from tether.verification.roundings import REMAINDER_ROUNDINGS, affine_rounding, interval_rounding
+from tether.verification.roundings import interval_rounding
 from tether.verification.tracing import Program
 
 Index = NDArray[np.int64]
@@ -64,12 +53,9 @@ def target_program(program: Program, claim: Claim) -> Program:
 
 def shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
     """How many cells more were looked at, and what cannot be shown of the first that fails."""
-    check = _affine if claim.kind == "affine" else _interval
-    shells = claim.bounds("radii").shape[1] if claim.kind == "affine" else 1
-    size = max(1, _BOXES // shells)
-    for start in range(0, len(claim), size):
-        part = np.arange(start, min(start + size, len(claim)))
-        yield len(part), _first_shortfall(claim, program, part, check)
+    for start in range(0, len(claim), _BOXES):
+        part = np.arange(start, min(start + _BOXES, len(claim)))
+        yield len(part), _first_shortfall(claim, program, part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +73,10 @@ class _Verdict:
     words: dict[int, str]
 
 
-def _first_shortfall(claim: Claim, program: Program, cells: Index, check) -> str | None:
+def _first_shortfall(claim: Claim, program: Program, cells: Index) -> str | None:
     waiting = cells
     for effort, (shells, pieces) in enumerate(_EFFORTS):
-        verdict = check(_Region(claim, program, waiting), shells, pieces)
+        verdict = _interval(_Region(claim, program, waiting), shells, pieces)
         failed = ~verdict.shown
         if not failed.any():
             return None
@@ -168,32 +154,29 @@ class _Region:
                 total += np.sqrt(sum(widths)) + 1e-3 * (found.upper[output] - found.lower[output])
         return total
 
-    def survey(self, radii: Array, jacobian: Array, pieces: int) -> _Survey:
-        """M over the balls of some radii (n, R), and how far its derivative is from `jacobian` (n, P, D)."""
+    def survey(self, radii: Array, pieces: int) -> _Survey:
+        """M and the length of its derivative over the balls of some radii (n, R)."""
         count, shells = radii.shape
         stacked = replace(self, cells=np.repeat(self.cells, shells))
-        slopes = np.repeat(jacobian, shells, axis=0)
         whole: _Survey | None = None
         for low, high, reaches in stacked.pieces(radii.ravel(), pieces):
             found = enclose(self.program, low, high, slopes=True)
-            length = self._lengths(found, slopes)
+            length = self._lengths(found)
             part = _Survey(found.lower.T, found.upper.T, found.error.T, length)
             part = part if pieces == 1 else part.only(reaches)
             whole = part if whole is None else whole.joined(part)
         assert whole is not None
         return whole.reshaped(count, shells)
 
-    def _lengths(self, found: Enclosure, jacobian: Array) -> Array:
-        """(B, P) the largest length (scaled) of the derivative's deviation from `jacobian` (B, P, D)."""
-        scale, lengths = self.claim.cells("scale"), []
+    def _lengths(self, found: Enclosure) -> Array:
+        """(B, P) the largest length (scaled) of the derivative."""
+        scale, none = self.claim.cells("scale"), np.zeros(found.lower.shape[1])
         with np.errstate(all="ignore"):
-            for output, slopes in enumerate(found.slopes):
-                gaps = []
-                for d in range(jacobian.shape[2]):
-                    stated, part = jacobian[:, output, d], slopes.get(d, intervals.ZERO)
-                    gap = np.maximum(add_up(part[1], -stated), add_up(stated, -part[0]))
-                    gaps.append(multiply_up(np.maximum(gap, 0.0), scale[d]))
-                lengths.append(_length(gaps))
+            lengths = [
+                # A derivative that is constant is a number, not an array.
+                _length([none, *(none + _largest(part, scale[d]) for d, part in slopes.items())])
+                for slopes in found.slopes
+            ]
         return np.stack(lengths, axis=1)
 
     def turns(self, lower: Array, upper: Array, stated: Array) -> tuple[Array, Array]:
@@ -205,6 +188,11 @@ class _Region:
         count = np.round((stated - middle) / (2 * np.pi)) * self.claim.schema.output_angles
         count = np.where(np.isfinite(count), count, 0.0)
         return intervals.multiply((count, count), _TURN)
+
+
+def _largest(slope: intervals.Interval, scale: float) -> Array:
+    """The largest size of a derivative along an input, scaled."""
+    return multiply_up(np.maximum(np.abs(slope[0]), np.abs(slope[1])), scale)
 
 
 def _length(parts: list[Array]) -> Array:
@@ -223,18 +211,18 @@ _TURN = constant(lambda: 2 * arb.pi())
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Over each ball: M's range, its error in float64, and the deviation of its derivative; (..., P) each."""
+    """Over each ball: M's range, its error in float64, and its derivative's length; (..., P) each."""
 
     lower: Array
     upper: Array
     error: Array
-    deviation: Array
+    length: Array
 
     def only(self, reaches: NDArray[np.bool_]) -> _Survey:
         """Nothing at all where a piece does not reach into its ball."""
         keep = reaches[:, None]
         empty = (np.inf, -np.inf, 0.0, 0.0)
-        parts = (self.lower, self.upper, self.error, self.deviation)
+        parts = (self.lower, self.upper, self.error, self.length)
         return _Survey(*(np.where(keep, part, none) for part, none in zip(parts, empty, strict=True)))
 
     def joined(self, other: _Survey) -> _Survey:
@@ -243,12 +231,12 @@ class _Survey:
             np.minimum(self.lower, other.lower),
             np.maximum(self.upper, other.upper),
             np.maximum(self.error, other.error),
-            np.maximum(self.deviation, other.deviation),
+            np.maximum(self.length, other.length),
         )
 
     def reshaped(self, *shape: int) -> _Survey:
         """With the first axis in several."""
-        parts = (self.lower, self.upper, self.error, self.deviation)
+        parts = (self.lower, self.upper, self.error, self.length)
         return _Survey(*(part.reshape(*shape, part.shape[-1]) for part in parts))
 
 
@@ -259,11 +247,11 @@ def _finer(radii: Array, count: int) -> Array:
     return np.stack(parts, axis=2).reshape(len(radii), -1)
 
 
-def _means(radii: Array, deviations: Array) -> Array:
-    """(n, R, P) a bound on the mean deviation over the way from the centre to each radius."""
+def _means(radii: Array, lengths: Array) -> Array:
+    """(n, R, P) a bound on the mean length over the way from the centre to each radius."""
     # A growing function in any case: only then is its mean largest at the rim.
-    growing = np.maximum.accumulate(deviations, axis=1)
-    total, inner, means = np.zeros_like(deviations[:, 0]), np.zeros(len(radii)), []
+    growing = np.maximum.accumulate(lengths, axis=1)
+    total, inner, means = np.zeros_like(lengths[:, 0]), np.zeros(len(radii)), []
     for shell in range(radii.shape[1]):
         width = np.maximum(add_up(radii[:, shell], -inner), 0.0)
         total = add_up(total, multiply_up(width[:, None], growing[:, shell]))
@@ -278,41 +266,6 @@ def _gap(region: _Region, point: tuple[Array, Array], stated: Array) -> Array:
     return np.maximum(add_up(high, -stated), add_up(stated, -low))
 
 
-def _affine(region: _Region, shells: int, pieces: int) -> _Verdict:
-    """For every stated shell: slope times distance plus offset must be at least |M - A|."""
-    claim, cells = region.claim, region.cells
-    stated, slopes = claim.bounds("radii")[cells], claim.bounds("slopes")[cells]
-    offset = claim.bounds("offset")[cells]
-    radii = _finer(stated, shells)
-    found = region.survey(radii, claim.bounds("jacobian")[cells], pieces)
-    with np.errstate(all="ignore"):
-        means = _means(radii, found.deviation)[:, shells - 1 :: shells]
-        gap = _gap(region, region.at_center(), claim.bounds("center")[cells])
-        gap = add_up(gap, affine_rounding(claim, cells, found.error[:, -1]))
-        means = add_up(means, multiply_up(slopes, REMAINDER_ROUNDINGS))
-        gap = add_up(gap, multiply_up(offset, REMAINDER_ROUNDINGS))
-        missing = multiply_up(np.maximum(add_up(means, -slopes), 0.0), stated[:, :, None])
-        # What a slope lacks by roundings may be made up for by the offset.
-        enough = add_up(gap[:, None], missing) <= offset[:, None]
-    unknown = np.isnan(means).any(axis=(1, 2)) | np.isnan(gap).any(axis=1)
-    words, ratio = {}, np.ones(len(cells))
-    for row in np.flatnonzero(~enough.all(axis=(1, 2)) | unknown):
-        ratio[row], text = 1.0, ""
-        if unknown[row]:
-            text = _no_bound(region, int(row))
-        elif not (gap[row] <= offset[row]).all():
-            output = int(np.argmax(~(gap[row] <= offset[row])))
-            text = _too_small(claim, output, "the offset", offset[row, output], gap[row, output])
-            ratio[row] = np.inf
-        else:
-            shell, output = np.argwhere(~enough[row])[0]
-            have, want = slopes[row, shell, output], means[row, shell, output]
-            text = _too_small(claim, output, f"the slope of shell {shell}", have, want)
-            ratio[row] = (want / have) if have > 0 else np.inf
-        words[int(cells[row])] = text
-    return _Verdict(enough.all(axis=(1, 2)) & ~unknown, ratio, words)
-
-
 def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
     """Whatever is between `lower` and `upper` must be within delta of whatever M can be."""
     claim, cells = region.claim, region.cells
@@ -321,11 +274,10 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
     )
     reach = claim.reach[cells]
     radii = _finer(reach[:, None], shells * _INTERVAL_SHELLS if shells > 1 else 1)
-    still = np.zeros((len(cells), len(claim.schema.outputs), len(claim.schema.inputs)))
-    found = region.survey(radii, still, pieces)
+    found = region.survey(radii, pieces)
     point = region.at_center()
     with np.errstate(all="ignore"):
-        change = multiply_up(_means(radii, found.deviation)[:, -1], reach[:, None])
+        change = multiply_up(_means(radii, found.length)[:, -1], reach[:, None])
         gap = _gap(region, point, center)
         error = found.error[:, -1]
         tolerance = 1e-9 * (np.abs(center) + np.abs(upper - lower) + change + claim.base) + 2 * error + 1e-300

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.conduct import complain, watched
+from tether.trusted.conduct import complain, watched
 from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
 from tether.verification.arrays import as_outputs, wrapped
 from tether.verification.graph import Graph, Term, UnboundedError
@@ -21,19 +21,19 @@ def run(graph: Graph, function: Any, rows: int, states: int, controls: int) -> n
     inputs = np.empty((rows, states + controls), dtype=object)
     for place in np.ndindex(inputs.shape):
         inputs[place] = Term(graph, graph.add("input", data=place))
-    with patched(graph, function):
-        result = _returned(graph, function, wrapped(graph, inputs), states)
+    with patched(graph, function) as adopt:
+        result = _returned(graph, function, wrapped(graph, inputs), states, adopt)
     graph.finished = True  # whatever M keeps of it must not be asked about later
     if isinstance(result, str):
         return result
     return np.array([term.number for term in result.ravel()], dtype=int).reshape(result.shape)
 
 
-def _returned(graph: Graph, function: Any, inputs: Any, states: int) -> np.ndarray | str:
+def _returned(graph: Graph, function: Any, inputs: Any, states: int, adopt: Any) -> np.ndarray | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with watched() as found:
+            with watched(adopt) as found:
                 returned = function(inputs[:, :states].copy(), inputs[:, states:].copy())
             complain(found, graph.refusals.append)
             result = as_outputs(graph, returned)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array
-from tether.errors import CertificateError
+from tether.foundation.errors import CertificateError
 
 Numbers = NDArray[np.int64]
 

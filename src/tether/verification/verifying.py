@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tether.data import Array
-from tether.errors import CertificateError
-from tether.progress import Report
+from tether.foundation.errors import CertificateError
+from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
-from tether.verification.claim import ROUNDOFF, Claim, read_claim
+from tether.verification.claim import ROUNDOFF, Claim, Content, claim_of, read_content
+from tether.verification.construction import verify_direct, verify_monotone
 from tether.verification.draws import draw, refuted
 from tether.verification.evaluation import circular, values_at
+from tether.verification.verdict import Verification
 from tether.verification.written import check_certificate, delta_of
 
 _TRIED = 4096
@@ -23,33 +25,6 @@ _TRIED = 4096
 
 
 _OPEN_SHARE = "ε and β (not refuted by fresh draws, which establish neither)"
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What was verified.
-
-    Attributes:
-        verified: whether the claim was established again; False only for `sampled` evidence, which claims
-            nothing that could be. Everything else that is not verified raises.
-        evidence: the level of the claim.
-        deltas: per output, its largest and median distance to M over cells, worked out from the file.
-        cells: how many cells the claim is about; of box bounds, leaves.
-        statement: what was shown, in a sentence.
-        notes: what could not be compared, in sentences.
-        not_vouched: fields of the certificate that were measured on data, or are names; and the share and
-            confidence of `statistical` evidence, which draws can refute and never establish.
-        unit: what `cells` counts, cells or leaves.
-    """
-
-    verified: bool
-    evidence: str
-    deltas: dict[str, tuple[float, float]]
-    cells: int
-    statement: str
-    notes: tuple[str, ...]
-    not_vouched: tuple[str, ...] = ()
-    unit: str = "cells"
 
 
 def verify(
@@ -79,12 +54,15 @@ def verify(
     beside = path.with_name("certificate.json")
     if certificate is None and path.name == "model.safetensors" and beside.is_file():
         certificate = beside
-    claim = read_claim(path)
-    notes = _compare_sources(claim, trusted)
+    content = read_content(path)
+    if content.kind in _BY_CONSTRUCTION:
+        beside = None if certificate is None else Path(certificate)
+        found = _BY_CONSTRUCTION[content.kind](content, trusted, beside)
+        return replace(found, notes=(*_compare_sources(content, trusted, certificate), *found.notes))
+    claim = claim_of(content)
+    notes = _compare_sources(content, trusted, certificate)
     not_vouched: tuple[str, ...] = ()
-    if certificate is None:
-        notes.append("No certificate was given to compare the model with.")
-    else:
+    if certificate is not None:
         not_vouched = check_certificate(Path(certificate), claim, trusted)
     if claim.evidence == "statistical":  # draws cannot tell how likely draws were to mislead
         not_vouched = (_OPEN_SHARE, *not_vouched)
@@ -107,16 +85,24 @@ def verify(
     )
 
 
-def _compare_sources(claim: Claim, trusted: TrustedModel) -> list[str]:
-    if claim.trusted_digest is None or trusted.source_digest is None:
-        where = "the model file" if claim.trusted_digest is None else "the trusted model given"
-        return [f"The source of the trusted model was not compared: {where} has no digest of it."]
-    if claim.trusted_digest != trusted.source_digest:
+_BY_CONSTRUCTION = {"monotone": verify_monotone, "direct": verify_direct}
+"""Tethers whose claim rests on no number for each cell or leaf."""
+
+
+def _compare_sources(content: Content, trusted: TrustedModel, certificate: str | Path | None) -> list[str]:
+    """What could not be compared, in sentences; another source than the recorded one is refused."""
+    own, notes = content.trusted_digest, []
+    if own is None or trusted.source_digest is None:
+        where = "the model file" if own is None else "the trusted model given"
+        notes.append(f"The source of the trusted model was not compared: {where} has no digest of it.")
+    elif own != trusted.source_digest:
         raise CertificateError(
             "not verified: the source of the trusted model given is not that of the one the model was fitted "
-            f"to (digest {trusted.source_digest[:16]}, recorded {claim.trusted_digest[:16]})."
+            f"to (digest {trusted.source_digest[:16]}, recorded {own[:16]})."
         )
-    return []
+    if certificate is None and content.kind != "direct":
+        notes.append("No certificate was given to compare the model with.")
+    return notes
 
 
 def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
@@ -158,14 +144,10 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         raise CertificateError(f"not verified: evidence {claim.evidence!r} is not a level that is known.")
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
-    blended = (
-        f" Up to {claim.blended} cells are blended: each was shown over its whole coverage ball, and an "
-        "average is no farther from the trusted model than its parts are on average."
-    )
     shown = f"Delta was shown again for each of {len(claim)} {claim.unit}, {how}."
     if claim.kind == "boxes" and not claim.claimed.all():
         shown += f" Of {int((~claim.claimed).sum())} of these leaves nothing is claimed."
-    return shown + (blended if claim.blended else "") + assumed
+    return shown + assumed
 
 
 def _counts(claim: Claim, trusted: TrustedModel) -> tuple[int, ...]:

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tether.documents import read_text, shorten, shown
-from tether.errors import CertificateError, StorageError
+from tether.foundation.documents import read_text, shorten, shown
+from tether.foundation.errors import CertificateError, StorageError
+from tether.foundation.wording import MEANING, assumptions, statistical_claim
 from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
 from tether.verification.float32 import single_deltas
-from tether.wording import MEANING, assumptions, statistical_claim
 
 _FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", "recheck", "trusted_name"}
-_FIELDS |= {"trusted_source_sha256", "approximation_cost", "band", "concerns"}
+_FIELDS |= {"trusted_source_sha256", "approximation_cost", "monotonicity", "band", "concerns"}
 _DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
 _DELTA_FIELDS |= {"remainder"}
 _DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega", "coverage_box"}
 _BAND_FIELDS = {"probability", "alpha", "inside", "episodes", "missed", "rows"}
 _NOT_VOUCHED = ("recheck", "trusted_name", "approximation_cost", "band")
 _LARGEST = float(np.finfo(np.float64).max)
+Pairs = Callable[[dict[str, Any]], Iterator[tuple[str, Any, Any]]]
 
 
 def check_certificate(path: Path, claim: Claim, trusted: TrustedModel) -> tuple[str, ...]:
@@ -38,19 +39,40 @@ def check_certificate(path: Path, claim: Claim, trusted: TrustedModel) -> tuple[
         CertificateError: a field says anything else than the model file; the message names it.
         StorageError: it is not a certificate.
     """
+    open_fields: list[str] = []
+
+    def pairs(content: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        open_fields.extend(_not_vouched(content))
+        return _pairs(content, claim, trusted)
+
+    check_fields(path, pairs)
+    return tuple(open_fields)
+
+
+def check_fields(path: Path, pairs: Pairs, open_fields: Sequence[str] = ()) -> tuple[str, ...]:
+    """Compares what a certificate says with what follows from the model file; the open fields as given.
+
+    Args:
+        path: of the certificate.
+        pairs: from its content, fields with what it says and what follows from the model file.
+        open_fields: fields that are not vouched for, whatever they say.
+
+    Raises:
+        CertificateError: a field says anything else than the model file; the message names it.
+        StorageError: it is not a certificate.
+    """
     content = _read(path)
     try:
-        pairs = list(_pairs(content, claim, trusted))
-        open_fields = tuple(_not_vouched(content))
+        found = [*_known("", content, _FIELDS), *pairs(content)]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise StorageError(f"`{path}` must be a Tether certificate; {shown(error)}.") from None
-    for field, stated, own in pairs:
+    for field, stated, own in found:
         if not _same(stated, own):
             raise CertificateError(
                 f"not verified: `{shorten(field)}` of `{path.name}` is {shown(stated)}, and by the model "
                 f"file {shown(own)}."
             )
-    return open_fields
+    return tuple(open_fields)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -74,7 +96,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iterator[tuple[str, Any, Any]]:
     """Field, what the certificate says, what follows from the model file."""
     evidence = claim.evidence
-    yield from _known("", content, _FIELDS)
     yield "evidence", content["evidence"], evidence
     yield "certified", content["certified"], evidence != "sampled"
     yield "claim", content["claim"], _claim_text(claim)
@@ -86,6 +107,7 @@ def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iter
     yield "domain.radius", content["domain"]["radius"], None if boxes else _ends(claim.cells("radii"))
     known = _known_share(claim) if boxes else None
     yield "domain.coverage_box", content["domain"].get("coverage_box"), known
+    yield "monotonicity", content.get("monotonicity"), None
     yield from _band_pairs(content.get("band"), claim)
     limits = zip(claim.box[0].tolist(), claim.box[1].tolist(), strict=True)
     box = dict(zip(claim.schema.inputs, map(list, limits), strict=True))
@@ -167,7 +189,8 @@ def _claim_text(claim: Claim) -> str:
     # Four times as many draws as the least, (1 - ε)^n <= β, and the most exceedances that leave a chance
     # of β.
     draws = 4 * math.ceil(math.log(beta) / math.log1p(-epsilon))
-    return statistical_claim(epsilon, beta, draws, _allowed(draws, epsilon, beta))
+    over = "boxes" if claim.kind == "boxes" else "cells"
+    return statistical_claim(epsilon, beta, draws, _allowed(draws, epsilon, beta), over)
 
 
 def _allowed(draws: int, epsilon: float, beta: float) -> int:

@@ -9,7 +9,7 @@ import typer
 
 from tether.cli.starting import starting
 from tether.cli.terminal import console, say
-from tether.progress import console_reporter
+from tether.foundation.progress import console_reporter
 
 collecting = typer.Typer(no_args_is_help=True, help="Record transitions from a simulator.")
 

@@ -12,9 +12,9 @@ import typer
 from tether.cli.parsing import integers
 from tether.cli.starting import starting
 from tether.cli.terminal import command_line, console, say
-from tether.documents import shorten
-from tether.limits import MOST_PROCESSES, check_seed, check_whole
-from tether.progress import console_reporter
+from tether.foundation.documents import shorten
+from tether.foundation.limits import MOST_PROCESSES, check_seed, check_whole
+from tether.foundation.progress import console_reporter
 from tether_studies.registry import NAMES, find_study
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def demo(
     """A parked car in under a minute: what drifts, what does not, and a certificate."""
     with starting():
         from tether.cli.results import show_comparison
-        from tether.runs import RunFolder
+        from tether.files.runs import RunFolder
         from tether_studies.demo import HEADINGS, demo_config, run_demo
     config = demo_config(seed)
     if steps is not None:

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tether.printing import plain
+from tether.foundation.printing import plain
 from tether_studies.overview import Overview
 
 _SECONDS_BETWEEN_LINES = 15.0

@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from tether.claims.rollout import Step, rollout
 from tether.data import Array, Box, Probes, Schema, Transitions, make_schema, wrap_angle
-from tether.progress import Reporter, silent
-from tether.rollout import Step, rollout
+from tether.foundation.progress import Reporter, silent
 from tether_studies.drones import crazyflie
 from tether_studies.drones.attitude import quaternion_of
 from tether_studies.drones.simulator import LEAST_SPACING, Air, CirclePlan, Flight, fly_circle

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tether.pipeline import (
+from tether.claims.rollout import Step
+from tether.evidence.ranges import SamplingConfig
+from tether.fitting import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
     DIRECT,
@@ -17,11 +19,9 @@ from tether.pipeline import (
     FitConfig,
     Problem,
 )
-from tether.progress import Reporter
-from tether.ranges import SamplingConfig
+from tether.foundation.progress import Reporter
+from tether.learning.training import TrainingConfig
 from tether.report.page import Picture, Section
-from tether.rollout import Step
-from tether.training import TrainingConfig
 from tether_studies.claims import conformance_claims, factor_claim, mean_of
 from tether_studies.drones.data import CAMPAIGNS, DOMAIN, fly, hover_probes, roll_out
 from tether_studies.drones.simulator import Flight
@@ -44,7 +44,6 @@ _MEMORIES: dict[Scale, tuple[int, ...]] = {"smoke": (200,), "paper": (800, 1000,
 _PAPER = {
     "bounds": "interval",
     "target": "next_state",
-    "metric": "data",
     "sampling": SamplingConfig(refinements=2),
 }
 _CONSTRAINED_INCREMENT = replace(CONSTRAINED, name="Constrained Δ")

@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tether.claims.rollout import Step
 from tether.data import Array, Transitions
 from tether.report.figures import line_styles, styled
-from tether.rollout import Step
 from tether_studies.drones.data import as_flights, hover_commands, hovering, roll_out
 from tether_studies.drones.simulator import STEP_SECONDS, Flight
 

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.affine import AffineModel
 from tether.data import Array, Transitions, fit_scaling
+from tether.trusted.affine import AffineModel
 from tether_studies.pancreas.data import insulin_columns
 
 _EPS = np.finfo(np.float64).eps

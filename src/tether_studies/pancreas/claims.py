@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tether.pipeline import MONOTONE
+from tether.fitting import MONOTONE
 from tether.report.seeds import grouped, values_of
 from tether.report.tables import number, percent
 from tether_studies.claims import conformance_claims, factor_claim, mean_of

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether.data import Array
-from tether.kernels import compiled, in_threads
+from tether.foundation.kernels import compiled, in_threads
 from tether_studies.pancreas.patients import STATES, Patient
 
 SAMPLE_MINUTES = 5

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether.data import Array
-from tether.pipeline import MONOTONE
+from tether.fitting import MONOTONE
 from tether.report.page import Picture, Section
 from tether.report.seeds import grouped, values_of
 from tether.report.tables import Grid, number, percent

@@ -18,9 +18,9 @@ from typing import Literal
 
 import numpy as np
 
+from tether.claims.rollout import Step
 from tether.data import Array, Box, Probes, Schema, Transitions
-from tether.progress import Reporter, silent
-from tether.rollout import Step
+from tether.foundation.progress import Reporter, silent
 from tether.trusted import TrustedModel
 from tether_studies.vehicle.driving import Recording, drive_episodes
 from tether_studies.vehicle.simulator import Fidelity

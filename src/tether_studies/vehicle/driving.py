@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array
-from tether.progress import Report
+from tether.foundation.progress import Report
 from tether_studies.vehicle.simulator import STEP_SECONDS, Fidelity, Simulator, load_simulator
 from tether_studies.vehicle.town import SPACING, Route, Town, build_town, plan_route
 

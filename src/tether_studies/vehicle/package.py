@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tether.kernels import compiled
+from tether.foundation.kernels import compiled
 
 BMW_320I = 2
 """The package's number of the car."""

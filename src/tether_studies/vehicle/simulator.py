@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tether.data import Array
-from tether.kernels import in_threads
+from tether.foundation.kernels import in_threads
 from tether_studies.vehicle.package import compile_with, load_car, load_dynamics, package_module
 
 Fidelity = Literal["multibody", "drift"]

@@ -15,9 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from tether.claims.rollout import Step
 from tether.data import Array
-from tether.model import Model, Prediction
-from tether.pipeline import (
+from tether.evidence.ranges import SamplingConfig
+from tether.fitting import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
     DIRECT,
@@ -26,16 +27,16 @@ from tether.pipeline import (
     TETHERED,
     VANILLA,
     VANILLA_INCREMENT,
+    Fit,
     FitConfig,
     Problem,
 )
-from tether.progress import Reporter
-from tether.ranges import SamplingConfig
+from tether.foundation.progress import Reporter
+from tether.learning.training import TrainingConfig
+from tether.model import Model, Prediction
 from tether.report.page import Animation, Picture, Section
 from tether.report.seeds import grouped, values_of
 from tether.report.tables import number, percent
-from tether.rollout import Step
-from tether.training import TrainingConfig
 from tether_studies.claims import conformance_claims, factor_claim, mean_of
 from tether_studies.study import Claim, Entry, Measured, Outcome, Recast, Scale, Study, StudyData
 from tether_studies.vehicle.data import (
@@ -79,7 +80,6 @@ _MEMORIES: dict[Scale, tuple[int, ...]] = {"smoke": (200,), "paper": (500, 1000,
 _PAPER = {
     "bounds": "interval",
     "target": "next_state",
-    "metric": "data",
     "sampling": SamplingConfig(refinements=2),
 }
 # What predicts poses by itself is trained at ten times the rate of what begins at M. Of 1e-3, 3e-3 and 1e-2
@@ -165,8 +165,10 @@ def _measure(problem: Problem, predict: Step) -> Measured:
     return Measured(values, {"from_origin": trajectories[:, 0], "drift_poses": poses})
 
 
-def _inspect(problem: Problem, model: Model) -> Measured:
+def _inspect(problem: Problem, fitted: Fit, scale: Scale) -> Measured:
     """What the certificate says of parked cars, of a model that has one."""
+    del problem, scale
+    model = fitted.model
     if not model.tether.bounded:
         return Measured({}, {})
     schema = model.schema

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
+from tether.claims.rollout import rollout
 from tether.data import Array, Schema
 from tether.report.figures import line_styles, styled
-from tether.rollout import rollout
 from tether_studies.drift import draw_drift, draw_paths
 from tether_studies.vehicle.town import HALF_WIDTH, TERRAINS, Town
 

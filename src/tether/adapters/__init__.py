@@ -1,1 +1,0 @@
-"""Other people's formats: files of data in, trusted models in."""

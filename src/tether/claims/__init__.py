@@ -1,0 +1,1 @@
+"""What is claimed of a model and how it is tried: certificates, attacks, rollouts."""

@@ -1,0 +1,194 @@
+"""Rows of a log in the order in which they follow each other, and where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.data import Array, number_episodes
+from tether.data.files import Table, check_episodes, find_column, naming, read_matrix, read_table
+from tether.data.logs.settings import LogConfig
+from tether.data.logs.times import read_times
+from tether.foundation.documents import shorten
+from tether.foundation.limits import LARGEST_TABLE
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows, episode by episode.
+
+    Attributes:
+        values: (N, C) states, controls, outcomes.
+        times: (N,), or None.
+        episodes: (N,) never decreasing.
+        breaks: (N,) whether a row does not follow the one above it; a *stretch* lies between two breaks.
+        tables: (N,) the table that a row is from.
+        places: (N,) its number in there.
+        names: of the tables.
+    """
+
+    values: Array
+    times: Array | None
+    episodes: Numbers
+    breaks: Mask
+    tables: Numbers
+    places: Numbers
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def continued(self) -> Mask:
+        """(N,) whether a row has the episode of the one above it, consecutive or not."""
+        return np.concatenate([[False], self.episodes[1:] == self.episodes[:-1]])[: len(self)]
+
+    def take(self, rows: Mask | Numbers) -> Rows:
+        """Some of the rows; what follows what must be settled by the caller."""
+        times = None if self.times is None else self.times[rows]
+        parts = (self.values, self.episodes, self.breaks, self.tables, self.places)
+        values, episodes, breaks, tables, places = (part[rows] for part in parts)
+        return replace(
+            self, values=values, times=times, episodes=episodes, breaks=breaks, tables=tables, places=places
+        )
+
+    def without(self, dropped: Mask, *, severing: Mask | None = None) -> Rows:
+        """The other rows; those around a dropped one are not consecutive unless it is not `severing`."""
+        cuts = self.breaks | (dropped if severing is None else severing)
+        stretch = np.cumsum(cuts)[~dropped]
+        kept = self.take(~dropped)
+        return replace(kept, breaks=np.diff(stretch, prepend=-1) != 0)
+
+    def describe(self, row: int) -> str:
+        """Where a row is, for a message."""
+        name = self.names[self.tables[row]]
+        return f"row {self.places[row]}" + (f" of {name}" if name else "")
+
+
+def read_rows(sources: Sequence[Any], config: LogConfig) -> tuple[Rows, int]:
+    """The rows of all tables, those with missing or invalid values still among them; and their number.
+
+    Those without an episode, if such may be dropped, are only in the number.
+    """
+    parts: list[Rows] = []
+    size = count = 0
+    for source in sources:
+        with naming(source):
+            table = read_table(source)
+            part = _rows_of(table, config)
+        parts.append(part)
+        count += len(next(iter(table.values()), ()))
+        size += part.values.nbytes
+        if size > LARGEST_TABLE:
+            raise ValueError(
+                f"`data` must hold at most {LARGEST_TABLE:,} bytes of numbers; got more. Read fewer "
+                "files at once."
+            )
+    names = tuple(
+        str(source) if isinstance(source, str) or hasattr(source, "parts") else "" for source in sources
+    )
+    return _together(parts, names), count
+
+
+def drop_invalid(rows: Rows) -> Rows:
+    """Without rows that lack a value; their neighbours are not consecutive."""
+    known = np.isfinite(rows.values)
+    if rows.times is not None:
+        known = np.column_stack([known, np.isfinite(rows.times)])
+    bad: Mask = np.any(~known, axis=1)
+    return rows.without(bad) if bad.any() else rows
+
+
+def _rows_of(table: Table, config: LogConfig) -> Rows:
+    """One table, episode by episode, whether or not its episodes are contiguous."""
+    for name in config.columns:
+        find_column(table, name)
+    values = read_matrix(table, config.columns, invalid_as_nan=config.drop_invalid)
+    if not config.drop_invalid:
+        _check_finite(values, config.columns)
+    count = len(values)
+    times = None if config.time is None else _times_of(table, config, count)
+    ids, lost = _episodes_of(table, config, count)
+    # A row of no known episode may belong to any: nothing is joined across it.
+    section, order = np.cumsum(lost), np.argsort(ids, kind="stable")
+    order = order[~lost[order]]
+    turn = np.diff(ids[order], prepend=-1) != 0
+    breaks = turn | (np.diff(section[order], prepend=-1) != 0)
+    return Rows(
+        values[order],
+        None if times is None else times[order],
+        np.cumsum(turn) - 1,
+        breaks,
+        np.zeros(len(order), dtype=np.int64),
+        order,
+        ("",),
+    )
+
+
+def _times_of(table: Table, config: LogConfig, count: int) -> Array:
+    assert config.time is not None
+    column = find_column(table, config.time)
+    if len(column) != count:
+        raise ValueError(
+            f"`data` must have columns of one length; got {len(column)} rows of '{config.time}', not {count}."
+        )
+    times = read_times(column, config.time, invalid_as_nan=config.drop_invalid)
+    if not config.drop_invalid:
+        _check_finite(times[:, None], (config.time,))
+    return times
+
+
+def _episodes_of(table: Table, config: LogConfig, count: int) -> tuple[Numbers, Mask]:
+    """(N,) numbers of episodes, and which rows have none."""
+    if config.independent_rows:
+        return np.arange(count), np.zeros(count, dtype=bool)
+    if config.episode is None:
+        return np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
+    ids = find_column(table, config.episode)
+    lost = check_episodes(ids, config.episode, count)
+    if lost.any() and not config.drop_invalid:
+        raise ValueError(
+            f"`data` must have an episode id in every row; got none at row {int(np.argmax(lost))}, column "
+            f"'{config.episode}' ({int(lost.sum())} such rows). {_REMEDY}"
+        )
+    return number_episodes(ids), lost
+
+
+_REMEDY = "Repair those rows, or drop them with `drop_invalid=True` (command line: `--drop-invalid`)."
+
+
+def _check_finite(values: Array, names: Sequence[str]) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, column = (int(k) for k in np.argwhere(bad)[0])
+        raise ValueError(
+            f"`data` must be finite; got {values[row, column]} at row {row}, column "
+            f"'{shorten(names[column])}' ({int(bad.sum())} such values). {_REMEDY}"
+        )
+
+
+def _together(parts: Sequence[Rows], names: tuple[str, ...]) -> Rows:
+    """The rows of several tables; no episode goes on from one to the next."""
+    counts = [int(part.episodes[-1]) + 1 if len(part) else 0 for part in parts]
+    firsts = np.concatenate([[0], np.cumsum(counts)])
+    return Rows(
+        np.concatenate([part.values for part in parts]),
+        _joined([part.times for part in parts]),
+        np.concatenate([part.episodes + first for part, first in zip(parts, firsts, strict=False)]),
+        np.concatenate([part.breaks for part in parts]),
+        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        np.concatenate([part.places for part in parts]),
+        names,
+    )
+
+
+def _joined(times: Sequence[Array | None]) -> Array | None:
+    known = [each for each in times if each is not None]
+    return np.concatenate(known) if known else None

@@ -1,0 +1,42 @@
+"""Angles that wrap and were not declared."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tether.data import Array
+from tether.foundation.documents import shorten
+
+_TURNS = (
+    (2 * math.pi, "Declare it with `angles=['{0}']` (command line: `--angle {0}`)"),
+    (
+        360.0,
+        "Convert it, and M, to radians and declare it with `angles=['{0}']` (command line: `--angle {0}`)",
+    ),
+)
+
+
+def check_wrapped(name: str, now: Array, after: Array) -> None:
+    """Raises where a column (N,) and its next values look like an angle that wraps.
+
+    It stays within one turn, and from some state to the next it jumps by nearly all of it, more often than by
+    about half of it, as what is merely irregular would.
+    """
+    if len(now) == 0:
+        return
+    low, high = min(now.min(), after.min()), max(now.max(), after.max())
+    step = np.abs(after - now)
+    for turn, remedy in _TURNS:
+        slack = 1e-3 * turn
+        within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
+        jumps = int((step > 0.9 * turn).sum())
+        halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
+        if within and jumps > halves:
+            called = shorten(name)
+            raise ValueError(
+                f"`angles` must name columns that wrap; got '{called}' undeclared, which jumps by about "
+                f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(called)}; if it is "
+                f"no angle, say `not_angles=('{called}',)` (`--not-angle {called}`)."
+            )

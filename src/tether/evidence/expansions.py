@@ -1,0 +1,234 @@
+"""First-order models of M over boxes, what makes them, and by proof how far M can be from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.data import HALF_TURN, Array
+from tether.evidence.question import Question
+from tether.programs import Enclosure, Program, evaluate
+
+_EPS = np.finfo(np.float64).eps
+SHELLS = 4
+"""Nested boxes over which derivatives are enclosed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """A(s) = value + slope (s - middle) over each of K boxes.
+
+    Attributes:
+        middle: (K, D).
+        value: (K,).
+        slope: (K, D).
+        remainder: (K,) at least ``|M - A|`` over the box, for M's exact value and for what NumPy computes of
+            it; infinite where nothing is known.
+        shares: (K, D) what each input contributes to the remainder.
+    """
+
+    middle: Array
+    value: Array
+    slope: Array
+    remainder: Array
+    shares: Array
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Leaves:
+        """Some of them."""
+        return Leaves(*(part[rows] for part in self._parts()))
+
+    def replaced(self, rows: NDArray[np.int64], others: Leaves) -> Leaves:
+        """With the first of the others in the place of some, and the rest of the others at the end."""
+        joined = [
+            np.concatenate([a, b[len(rows) :]]) for a, b in zip(self._parts(), others._parts(), strict=True)
+        ]
+        for part, other in zip(joined, others._parts(), strict=True):
+            part[rows] = other[: len(rows)]
+        return Leaves(*joined)
+
+    @classmethod
+    def joined(cls, parts: list[Leaves]) -> Leaves:
+        """One after the other."""
+        return cls(*(np.concatenate(part) for part in zip(*(p._parts() for p in parts), strict=True)))
+
+    def _parts(self) -> tuple[Array, ...]:
+        return self.middle, self.value, self.slope, self.remainder, self.shares
+
+
+class Expander(ABC):
+    """Makes first-order models of M's outputs over boxes.
+
+    Attributes:
+        question: what M is asked, over which box.
+        bends: (P, D) along which inputs each output may bend.
+        most_leaves: how many boxes there may be before M is asked too much; None: as many as you like.
+    """
+
+    bends: NDArray[np.bool_]
+    most_leaves: int | None = None
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+
+    @abstractmethod
+    def expand(self, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
+        """First-order models of outputs (K,) over boxes (K, D), as far as this evidence knows them.
+
+        Around the :func:`middles` of the boxes.
+        """
+
+    def settle(self, leaves: Leaves, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
+        """A last look at all boxes (K, D) that were kept, once there will be no others."""
+        del output, lower, upper
+        return leaves
+
+    @abstractmethod
+    def needed(
+        self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array
+    ) -> Array:
+        """(K,) the remainder that models from elsewhere need, ``value + slope (s - middle)`` over boxes."""
+
+
+def expand_boxes(
+    program: Program, lower: Array, upper: Array, *, pinned: Array | None = None, angle: bool = False
+) -> Leaves:
+    """First-order models over boxes (K, D) of the only output of `program`.
+
+    Around their middles; a box that holds the `pinned` values (D,), NaN for inputs that have none, around
+    these, and by M's derivative there: where M is followed exactly, it is so to first order.
+
+    By the mean-value theorem along the segment from the middle m to s: ``M(s) - M(m) - J (s - m)`` is the
+    integral along it of the derivative's deviation from J, times ``s - m``. Sound because after a share t of
+    the way a point lies in the box shrunk to t around m: of n equal pieces of the way, piece k lies in shell
+    k of n, and the integral is at most the mean of the deviations enclosed over the shells. J is the
+    derivative at the middle, or the middle of what is enclosed over the box, whichever leaves less; or 0,
+    where M's range over the box says more than its derivatives do (a slope may be infinite).
+    """
+    middle, held = middles(lower, upper, pinned)
+    over = _Over.boxes(program, lower, upper, middle)
+    choices = [_finite(slope) for slope in (_between(over.point), _between(over.shells[-1]))]
+    models = [over.by_slope(slope, over.value) for slope in choices]
+    models.append(over.by_range())
+    remainders = np.stack([remainder for _, remainder in models])
+    if angle:  # on the circle nothing is farther than half a turn, if it is anywhere
+        remainders = np.where(np.isfinite(remainders), np.minimum(remainders, HALF_TURN), np.inf)
+    best = np.where(held & np.isfinite(remainders[0]), 0, np.argmin(remainders, axis=0))
+    rows = np.arange(len(lower))
+    slopes = np.stack([*choices, np.zeros_like(middle)])[best, rows]
+    shares = np.stack([part for part, _ in models])[best, rows]
+    value = np.where(best == len(choices), over.ranged, over.value)
+    return Leaves(middle, value, slopes, remainders[best, rows], shares)
+
+
+def needed_remainder(
+    program: Program, lower: Array, upper: Array, *, middle: Array, slope: Array, value: Array
+) -> Array:
+    """(K,) at least the distance, over boxes (K, D), from M to ``value + slope (s - middle)``.
+
+    As :func:`expand_boxes` finds it, for first-order models from elsewhere.
+    """
+    over = _Over.boxes(program, lower, upper, middle)
+    _, remainder = over.by_slope(slope, value)
+    _, ranged = over.by_range()
+    away = ranged + np.abs(value - over.ranged) * (1 + 4 * _EPS)
+    return np.where((slope == 0).all(axis=1), np.minimum(remainder, _infinite(away)), remainder)
+
+
+def middles(lower: Array, upper: Array, pinned: Array | None) -> tuple[Array, NDArray[np.bool_]]:
+    """(K, D) around which points boxes are expanded, and (K,) whether they hold the pinned values (D,)."""
+    middle = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
+    if pinned is None or np.isnan(pinned).all():
+        return middle, np.zeros(len(lower), dtype=bool)
+    held = np.logical_and.reduce(np.isnan(pinned) | ((lower <= pinned) & (pinned <= upper)), axis=1)
+    return np.where(held[:, None] & ~np.isnan(pinned), pinned, middle), held
+
+
+@dataclass(frozen=True, eq=False)
+class _Over:
+    """M at the middles of boxes and over shells around them.
+
+    Attributes:
+        point: at the middles.
+        shells: over the boxes shrunk, the whole boxes last.
+        reach: (K, D) largest way from the middle along each input.
+        value: (K,) M at the middle.
+    """
+
+    point: Enclosure
+    shells: list[Enclosure]
+    reach: Array
+    value: Array
+
+    @classmethod
+    def boxes(cls, program: Program, lower: Array, upper: Array, middle: Array) -> _Over:
+        """M there."""
+        inner = [(middle, middle), *(_shell(lower, upper, middle, k / SHELLS) for k in range(1, SHELLS))]
+        below, above = (np.concatenate(part) for part in zip(*inner, strict=True))
+        found = evaluate(program, below, above, derivatives=True, rounding=False)
+        point, *shells = _parts(found, len(inner))
+        shells.append(evaluate(program, lower, upper, derivatives=True))
+        reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
+        value = _finite(0.5 * point.lower + 0.5 * point.upper)[:, 0]
+        return cls(point, shells, reach, value)
+
+    def by_slope(self, slope: Array, value: Array) -> tuple[Array, Array]:
+        """(K, D) shares of the remainder and (K,) itself, of a model with this slope and this value there."""
+        point, whole = self.point, self.shells[-1]
+        gap = np.maximum(np.abs(value - point.lower[:, 0]), np.abs(value - point.upper[:, 0]))
+        gap = gap + 4 * _EPS * np.abs(value) + whole.rounding[:, 0] * (1 + 4 * _EPS)
+        deviation = np.zeros_like(slope)
+        undefined = np.zeros(len(slope), dtype=bool)
+        for shell in self.shells:
+            with np.errstate(invalid="ignore", over="ignore"):
+                beyond = np.maximum(shell.jacobian_upper[:, 0] - slope, slope - shell.jacobian_lower[:, 0])
+            deviation = deviation + _infinite(beyond) / len(self.shells)
+            # Where a value is not defined, derivatives say nothing of the jump there may be.
+            undefined |= np.isnan(shell.lower[:, 0]) | np.isnan(shell.upper[:, 0])
+        deviation = (deviation + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
+        with np.errstate(invalid="ignore", over="ignore"):
+            shares = _infinite(np.where(self.reach > 0, deviation * self.reach, 0.0))
+            remainder = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
+        return shares, np.where(undefined, np.inf, _infinite(remainder))
+
+    @property
+    def ranged(self) -> Array:
+        """(K,) the middle of M's range over the box."""
+        return _finite(0.5 * self.shells[-1].lower[:, 0] + 0.5 * self.shells[-1].upper[:, 0])
+
+    def by_range(self) -> tuple[Array, Array]:
+        """The same without a slope, around the middle of M's range, which contains what NumPy computes."""
+        low, high = self.shells[-1].lower[:, 0], self.shells[-1].upper[:, 0]
+        with np.errstate(invalid="ignore", over="ignore"):
+            half = 0.5 * (high - low) + 8 * _EPS * np.maximum(np.abs(low), np.abs(high))
+        return np.full_like(self.reach, np.nan), _infinite(half * (1 + 4 * _EPS))
+
+
+def _parts(enclosed: Enclosure, count: int) -> list[Enclosure]:
+    """As many of equal length."""
+    parts = zip(*(np.split(bound, count) for bound in vars(enclosed).values()), strict=True)
+    return [Enclosure(**dict(zip(vars(enclosed), part, strict=True))) for part in parts]
+
+
+def _between(enclosed: Enclosure) -> Array:
+    """(K, D) the middle of derivatives."""
+    return 0.5 * (enclosed.jacobian_lower + enclosed.jacobian_upper)[:, 0]
+
+
+def _shell(lower: Array, upper: Array, middle: Array, share: float) -> tuple[Array, Array]:
+    """The boxes, shrunk to a share around their middles, outward."""
+    slack = 4 * _EPS * np.maximum(np.abs(lower), np.abs(upper))
+    below = np.maximum(middle - share * (middle - lower) - slack, lower)
+    above = np.minimum(middle + share * (upper - middle) + slack, upper)
+    return below, above
+
+
+def _finite(values: Array) -> Array:
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _infinite(values: Array) -> Array:
+    """What is no number is not bounded."""
+    return np.where(np.isnan(values), np.inf, values)

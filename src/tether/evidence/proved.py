@@ -1,0 +1,123 @@
+"""Proved: outward-rounded interval arithmetic on M's own NumPy code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.data import HALF_TURN, Array, Schema, Target
+from tether.evidence.evidence import Claimed, Evidence
+from tether.evidence.expansions import Expander, Leaves, expand_boxes, middles, needed_remainder
+from tether.evidence.question import Question
+from tether.evidence.ranges import Range, proved_range
+from tether.geometry.cells import Cells
+from tether.programs import EnclosureError, Program, evaluate
+from tether.trusted import TrustedModel
+
+_LINEAR = 1e-9
+"""Relative width of a derivative up to which it counts as constant over the box; no proof rests on it."""
+
+
+@dataclass(frozen=True)
+class Proved(Evidence):
+    """M's range and derivatives, enclosed by interval arithmetic.
+
+    What M may be written with is listed in :mod:`tether.programs`.
+    """
+
+    name: str = field(default="proved", init=False, repr=False)
+    refuted_by: ClassVar[str] = "This is a defect of Tether: please report it."
+
+    def lacking(self, trusted: TrustedModel, kind: str, question: Question | None = None) -> str | None:
+        """The construct, and the user's line, that cannot be enclosed over the box."""
+        del kind
+        if question is None:
+            return None
+        try:
+            program = question.program()
+            evaluate(program, question.lower[None], question.upper[None], derivatives=True)
+        except (EnclosureError, ValueError) as error:
+            return f"`proved` must enclose {trusted.name}; {error}"
+        return None
+
+    def range_over(self, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:
+        """Over the whole ball around each memory."""
+        return proved_range(cells, trusted, schema, target)
+
+    def expander(self, question: Question) -> Expander:
+        """By the mean-value theorem over shells."""
+        return _Enclosed(question)
+
+    def recheck(self, claimed: Claimed, *, seed: int) -> None:
+        """Derives delta again."""
+        del seed
+        claimed.derive(self)
+
+
+class _Enclosed(Expander):
+    """M's program, output by output."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question)
+        program = question.program()
+        self.programs = [program.only(k) for k in range(len(question.schema.outputs))]
+        self.bends = np.stack(
+            [bending_inputs(part, question.lower, question.upper) for part in self.programs]
+        )
+
+    def expand(self, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
+        """One output after the other, in the order given."""
+        order = np.argsort(output, kind="stable")
+        parts = []
+        for k in np.unique(output):
+            rows = order[output[order] == k]
+            angle = bool(self.question.schema.output_angles[k])
+            pinned = self.question.pinned
+            parts.append(expand_boxes(self.programs[k], lower[rows], upper[rows], pinned=pinned, angle=angle))
+        return Leaves.joined(parts).take(np.argsort(order))
+
+    def needed(
+        self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array
+    ) -> Array:
+        """By the same proof; on the circle, each value is first moved to the turn that M's code is on."""
+        middle, _ = middles(lower, upper, self.question.pinned)
+        needed = np.empty(len(output))
+        for k in np.unique(output):
+            rows = np.flatnonzero(output == k)
+            turned = value[rows] - self._turns(middle[rows], value[rows], int(k))
+            found = needed_remainder(
+                self.programs[k],
+                lower[rows],
+                upper[rows],
+                middle=middle[rows],
+                slope=slope[rows],
+                value=turned,
+            )
+            needed[rows] = found
+        turning = self.question.schema.output_angles[output] & np.isfinite(needed)
+        return np.where(turning, np.minimum(needed, HALF_TURN), needed)
+
+    def _turns(self, middle: Array, value: Array, output: int) -> Array:
+        """(K,) whole turns between what is said of M's angle and what its own code returns."""
+        question = self.question
+        if not question.schema.output_angles[output]:
+            return np.zeros(len(middle))
+        dx = len(question.schema.states)
+        raw = np.asarray(question.trusted.function(middle[:, :dx], middle[:, dx:]), dtype=np.float64)
+        base = question.schema.base(middle[:, :dx])[:, output] if question.target == "increment" else 0.0
+        return 2 * np.pi * np.round((value - (raw[:, output] - base)) / (2 * np.pi))
+
+
+def bending_inputs(program: Program, lower: Array, upper: Array) -> NDArray[np.bool_]:
+    """(D,) along which inputs the only output of a program may bend over the box; not along the rest."""
+    whole = evaluate(program, lower[None], upper[None], derivatives=True, rounding=False)
+    low, high = whole.jacobian_lower[0, 0], whole.jacobian_upper[0, 0]
+    used = np.zeros(len(lower), dtype=bool)
+    used[np.unique(program.tape.inputs)] = True
+    with np.errstate(invalid="ignore"):
+        constant = high - low <= _LINEAR * np.maximum(np.abs(low), np.abs(high))
+    # Where M is not defined throughout, there may be a jump along anything it looks at.
+    return used & (~constant | np.full_like(used, not np.isfinite(whole.lower[0, 0])))

@@ -1,0 +1,256 @@
+"""Affine bounds for a problem: the operating box, a tree for M, and room by the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tether.data import Array, Box, Schema, check_known, fit_scaling
+from tether.evidence import Question
+from tether.fitting.config import FitConfig, resolve_budget, resolve_evidence, resolve_target
+from tether.fitting.problem import Problem
+from tether.foundation.errors import CertificateError
+from tether.foundation.progress import Reporter, silent
+from tether.geometry.cells import Cells
+from tether.learning.crossfit import fit_ridge, fold_by_episode
+from tether.model import Frame
+from tether.tethers.affinebounds import AffineBounds
+from tether.tethers.blending import PINNED_REACH, opening
+from tether.tethers.expanding import expand, with_room
+from tether.tethers.growth import Aim, Grown
+from tether.tethers.room import Band, Spread, calibrate_room
+
+_MARGIN = 0.25
+"""By which share of their range the box goes beyond data and probes."""
+_OF_RESIDUAL = 0.1
+"""Remainder that is good enough, as a share of what the data show M to be off by."""
+_NEAR_DATA = 0.02
+"""The same where data are, as a share of what a regression leaves: there A must not add to the error."""
+_FINEST_NEAR_DATA = 0.002
+"""The same, as a share of all of it, however well it is explained."""
+_RANDOM_FEATURES = 200
+_MOST_GUESSED_FROM = 20_000
+"""Rows that the guess of what can be explained looks at."""
+_LEAST_TOLERANCE = 1e-9
+"""As a share of the spread of the target: of an M without error nothing finer is asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boxed:
+    """Box bounds, and what came with them.
+
+    Attributes:
+        bounds: over the operating box.
+        grown: the trees.
+        band: what is claimed of reality.
+        why: in a line, why nothing is proved; None where it is, or was not asked for.
+    """
+
+    bounds: AffineBounds
+    grown: Grown
+    band: Band
+    why: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What is saved of it with a model."""
+        band = self.band
+        noted = {name: getattr(band, name) for name in ("probability", "alpha", "inside", "episodes")}
+        told = {"band": {**noted, "rows": list(band.rows)}, "stopped": self.grown.stopped}
+        return told if self.why is None else told | {"why": self.why}
+
+
+def operating_box(inputs: Array, schema: Schema, domain: Box | None) -> tuple[Array, Array]:
+    """(D,) lower and upper limits: as declared, else the range of inputs (N, D) with a margin.
+
+    Angles range over the circle.
+    """
+    lower, upper = inputs.min(axis=0), inputs.max(axis=0)
+    margin = _MARGIN * (upper - lower)
+    lower, upper = lower - margin, upper + margin
+    lower[schema.input_angles], upper[schema.input_angles] = -np.pi, np.pi
+    check_known("domain", domain or {}, "inputs", schema.inputs)
+    for name, limits in (domain or {}).items():
+        column = schema.inputs.index(name)
+        low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
+        beyond = (inputs[:, column] < low) | (inputs[:, column] > high)
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise ValueError(
+                f"`domain` must contain the data and probes; got {low}:{high} for '{name}', which leaves out "
+                f"{int(beyond.sum())} of {len(inputs)} rows, {inputs[row, column]:.6g} for one. Widen it, or "
+                "drop those rows."
+            )
+        lower[column], upper[column] = low, high
+    return lower, upper
+
+
+def build_boxes(
+    problem: Problem,
+    cells: Cells,
+    config: FitConfig,
+    pinned: Array,
+    *,
+    closed: NDArray[np.bool_] | None = None,
+    reporter: Reporter = silent,
+) -> Boxed:
+    """Trees grown until M's first-order models are good enough, and room calibrated on whole episodes.
+
+    Args:
+        problem: what is to be learned.
+        cells: where the data are.
+        config: evidence, number of leaves, delta, alpha.
+        pinned: (D,) the values at which M is followed exactly, NaN where there are none.
+        closed: (K,) cells in which M is followed, whatever the data there show; by default none.
+        reporter: opens a progress display.
+    """
+    question = _question(problem, config, pinned)
+    schema, budget = question.schema, resolve_budget(config.delta, question.schema)
+    evidence, why = resolve_evidence(config.evidence, config.bounds, question)
+    near = np.maximum(_NEAR_DATA * unexplained_share(problem, config.seed), _FINEST_NEAR_DATA)
+    tolerance, near_rows = (
+        _tolerance(problem, question, budget, share) for share in (np.float64(_OF_RESIDUAL), near)
+    )
+    # A delta that was asked for comes first, everywhere.
+    aim = Aim(tolerance, problem.training_inputs, config.leaves, near_rows if budget is None else None)
+    with reporter("Boxes for the trusted model") as progress:
+        expanded = expand(question, evidence, aim, cells, progress=progress)
+    plain = expanded.bounds
+    shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
+    half_width, band = _room(problem, cells, plain, config, shut)
+    bounds = with_room(plain, half_width, schema, budget=budget)
+    _check_budget(bounds, schema)
+    return Boxed(bounds, expanded.grown, band, why)
+
+
+def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:
+    """M's target over the operating box."""
+    train = problem.split.train
+    # Not what is kept for testing, of which the box will be asked how much it covers.
+    seen, probes = (
+        np.concatenate([part.inputs for part in parts[:2]]) for parts in (problem.data, problem.probes)
+    )
+    # Probes may be jittered data: those beyond what was declared are simply not covered.
+    inside = _within(probes, train.schema, config.domain)
+    lower, upper = operating_box(np.concatenate([seen, probes[inside]]), train.schema, config.domain)
+    target = resolve_target(config.target, train)
+    sampling = replace(config.sampling, seed=config.seed)
+    return Question(problem.trusted, train.schema, target, lower, upper, pinned, sampling)
+
+
+def _within(inputs: Array, schema: Schema, domain: Box | None) -> NDArray[np.bool_]:
+    """(N,) whether inputs (N, D) lie within limits that were declared, where there are some."""
+    limits = {
+        name: span if isinstance(span, tuple | list) else (span, span)
+        for name, span in (domain or {}).items()
+    }
+    check_known("domain", limits, "inputs", schema.inputs)
+    inside = [
+        (inputs[:, schema.inputs.index(name)] >= low) & (inputs[:, schema.inputs.index(name)] <= high)
+        for name, (low, high) in limits.items()
+    ]
+    return np.logical_and.reduce(inside) if inside else np.ones(len(inputs), dtype=bool)
+
+
+def _tolerance(
+    problem: Problem, question: Question, budget: Array | None, share: Array | np.float64
+) -> Array:
+    """(P,) remainder that is good enough: a share of what the data show M to be off by."""
+    spread = problem.split.train.target(question.target).std(axis=0)
+    tolerance = np.maximum(share * typical_residual(problem), _LEAST_TOLERANCE * spread)
+    tolerance = np.maximum(tolerance, np.finfo(np.float64).tiny)
+    return tolerance if budget is None else np.minimum(tolerance, 0.5 * budget)
+
+
+def typical_residual(problem: Problem) -> Array:
+    """(P,) root mean square of what M is off by on training data, wild rows counted as 99 % of them are."""
+    part, schema = problem.data[0], problem.split.train.schema
+    assert part.next_states is not None
+    away = schema.distance(part.next_states, part.trusted)
+    return np.sqrt((np.minimum(away, np.quantile(away, 0.99, axis=0)) ** 2).mean(axis=0))
+
+
+def unexplained_share(problem: Problem, seed: int) -> Array:
+    """(P,) what a regression on random features leaves of M's residual on held-out episodes, over all of it.
+
+    A rough guess from a fraction of a second of how well the residual can be learned: 1 where it is noise.
+    """
+    part, train = problem.data[0], problem.split.train
+    assert part.next_states is not None
+    residual = train.schema.near(part.next_states, part.trusted) - part.trusted
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(residual))[:_MOST_GUESSED_FROM]
+    residual, episodes = residual[rows], train.episodes[rows]
+    if len(np.unique(episodes)) < 2:
+        return np.ones(residual.shape[1])
+    features = _random_features(problem.frame("next_state"), part.inputs[rows], rng)
+    left = residual - fit_ridge(features, residual, fold_by_episode(episodes, seed=seed)).held_out
+    whole = (residual**2).mean(axis=0)
+    share = np.divide((left**2).mean(axis=0), whole, out=np.ones_like(whole), where=whole > 0)
+    return np.minimum(np.sqrt(share), 1.0)
+
+
+def _random_features(frame: Frame, inputs: Array, rng: np.random.Generator) -> Array:
+    """(N, F) features of inputs (N, D), and ReLUs of random sums of them."""
+    plain = frame.features(torch.from_numpy(inputs)).numpy()
+    scaling = fit_scaling(plain)
+    scaled = (plain - scaling.center) / scaling.scale
+    weights = rng.standard_normal((scaled.shape[1], _RANDOM_FEATURES))
+    offset = rng.uniform(-2, 2, _RANDOM_FEATURES)
+    return np.concatenate([scaled, np.maximum(scaled @ weights + offset, 0)], axis=1)
+
+
+def _room(
+    problem: Problem, cells: Cells, bounds: AffineBounds, config: FitConfig, closed: NDArray[np.bool_]
+) -> tuple[Array, Band]:
+    """Half-widths from all episodes that are not kept for testing."""
+    parts = (problem.split.train, problem.split.validation)
+    inputs = np.concatenate([part.inputs for part in parts])
+    target = resolve_target(config.target, problem.split.train)
+    observed = np.concatenate([part.target(target) for part in parts])
+    episodes = np.concatenate([part.episodes for part in parts])
+    distance = problem.split.train.schema.distance(observed, bounds.evaluate(inputs))
+    cell = cells.locate(inputs).cell
+    open_ = np.where(closed[cell], 0.0, _opening(inputs, bounds.pinned, cells.scale))
+    seen = Spread(cell, distance, episodes, open_)
+    half_width, band = calibrate_room(cells, seen, alpha=config.alpha, unseen=config.unseen)
+    half_width[closed] = 0.0
+    return half_width, band
+
+
+def _opening(inputs: Array, pinned: Array, scale: Array) -> Array:
+    """(N,) share of the half-width that the tether will open at inputs (N, D)."""
+    agreed = np.isfinite(pinned)
+    rate = np.where(agreed, 1 / (scale * PINNED_REACH), 0.0)
+    if not agreed.any():
+        return np.ones(len(inputs))
+    given = (torch.from_numpy(part) for part in (inputs, np.where(agreed, pinned, 0.0), rate))
+    return opening(*given)[:, 0].numpy()
+
+
+def _check_budget(bounds: AffineBounds, schema: Schema) -> None:
+    """Raises where the remainder alone exceeds the delta asked for."""
+    # Leaves over which nothing is known are outside the domain.
+    remainder = np.where(np.isfinite(bounds.remainder), bounds.remainder, 0.0)
+    worst = np.array([remainder[bounds.output == k].max() for k in range(len(schema.outputs))])
+    beyond = worst > bounds.most
+    if beyond.any():
+        output = int(np.argmax(np.where(beyond, worst / bounds.most, 0.0)))
+        leaf = int(np.argmax(np.where(bounds.output == output, remainder, -1.0)))
+        lower, upper = (corner[leaf] for corner in bounds.tree.boxes())
+        region = ", ".join(
+            f"{name} {low:.4g} to {high:.4g}"
+            for name, low, high, least, most in zip(
+                schema.inputs, lower, upper, bounds.tree.lower, bounds.tree.upper, strict=True
+            )
+            if (low, high) != (least, most)
+        )
+        raise CertificateError(
+            f"`delta` must leave room for the remainder; over {region or 'the box'} that of output "
+            f"'{schema.outputs[output]}' is {worst[output]:.4g}, too much by "
+            f"{worst[output] - bounds.most[output]:.4g}. Allow {1.05 * worst[output]:.4g}, more leaves, or a "
+            "smaller domain."
+        )

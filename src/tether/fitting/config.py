@@ -1,0 +1,227 @@
+"""Everything a fit can be told, and what is settled before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from tether.data import Array, Box, Schema, Target, Transitions, check_known
+from tether.data.logs.wrapping import check_wrapped
+from tether.evidence import Evidence, Proved, Question, SamplingConfig, as_evidence, strongest
+from tether.foundation.documents import shorten
+from tether.foundation.limits import MOST_LEAVES, MOST_MEMORIES, check_seed, check_whole, check_widths
+from tether.learning.training import TrainingConfig
+from tether.model import Operator
+from tether.trusted import TrustedModel
+from tether.trusted.affine import AffineModel
+
+TetherKind = Literal["interval", "affine", "direct"]
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Everything a fit can be told.
+
+    Attributes:
+        memories: number of memories (and cells).
+        bounds: `affine`, first-order models of M over a whole operating box, cut into leaves where M bends,
+            and as much room as the data ask for; `interval`, the paper's constant range per cell; or
+            `direct`, M itself at run time and a network that stays near it.
+        leaves: with affine bounds, into how many of them the box may be cut, for all outputs together.
+        alpha: with affine bounds, share of observed rows that may lie outside the room they are given.
+        unseen: with affine bounds, what is done where no data are: M is followed (`follow`), or the room is
+            as wide as the widest (`open`).
+        delta: with affine bounds, the distance to M to stay within, one number or one per output name.
+        target: predict next states or increments; by default increments where every output
+            advances a state, because interval bounds on them are tighter.
+        evidence: how delta is known, a level or its name: `proved` needs an M written with NumPy functions,
+            `lipschitz` constants in the trusted model, `statistical` and `sampled` only its values. By
+            default the strongest that M allows of the first three.
+        decreasing: inputs in which no prediction may rise, exactly; needs affine bounds and an M that is a
+            :class:`tether.AffineModel` with weights of at most 0 for them. See `docs/guarantees.md`.
+        not_angles: columns that jump by a turn like an angle that wraps, and are none.
+        operator: constraining operator; `clip` learns faster and ends more accurate than the paper's
+            `sigmoid` on everything measured so far. `project` is HardNet's, for comparison.
+        hidden: layer widths of the network; None: with affine bounds, a ridge regression and five networks of
+            (64, 64), each trained without another fifth of the episodes, whose weighted sum is one network;
+            else (256, 256).
+        domain: limits of inputs by name, beyond which nothing is claimed.
+        validation: share of episodes (and probes) held out to choose radius and weights.
+        test: share of episodes (and probes) held out to measure.
+        sampling: how hard M's range is searched.
+        training: how the network is trained.
+        seed: of split, memories, samples, weights and batches.
+    """
+
+    memories: int = 1000
+    bounds: TetherKind = "affine"
+    leaves: int = 20_000
+    alpha: float = 0.01
+    unseen: Literal["follow", "open"] = "follow"
+    delta: float | Mapping[str, float] | None = None
+    target: Target | None = None
+    evidence: Evidence | str | None = None
+    decreasing: tuple[str, ...] = ()
+    not_angles: tuple[str, ...] = ()
+    operator: Operator = "clip"
+    hidden: tuple[int, ...] | None = None
+    domain: Box | None = None
+    validation: float = 0.15
+    test: float = 0.15
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
+        check_whole("memories", self.memories, least=1, most=MOST_MEMORIES)
+        check_widths("hidden", self.hidden or ())
+        check_whole("leaves", self.leaves, least=1, most=MOST_LEAVES)
+        for name in ("validation", "test", "alpha"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be between 0 and 1; got {getattr(self, name)}.")
+        if self.delta is not None and self.bounds == "interval":
+            raise ValueError(
+                "`delta` must come with bounds 'affine'; got 'interval', whose delta follows from the number "
+                "of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave `delta` out."
+            )
+        object.__setattr__(self, "evidence", as_evidence(self.evidence))
+        self._check_names()
+        self._check_domain()
+        self._check_decreasing()
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"`{name}` must be one of {_options(allowed)}; got {getattr(self, name)!r}.")
+
+    def _check_names(self) -> None:
+        for name in ("decreasing", "not_angles"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"`{name}` must be a tuple of names; got the text {getattr(self, name)!r}.")
+
+    def _check_domain(self) -> None:
+        for name, limits in (self.domain or {}).items():
+            low, high = limits if isinstance(limits, tuple | list) else (limits, limits)
+            if not -math.inf < low <= high < math.inf:
+                raise ValueError(
+                    f"`domain` must have finite limits, low <= high; got {low}:{high} for '{shorten(name)}'."
+                )
+
+    def _check_decreasing(self) -> None:
+        """Settings that mean nothing, or something else, to a tether that is monotone by construction."""
+        if not self.decreasing:
+            return
+        if self.bounds != "affine":
+            raise ValueError(
+                f"`decreasing` must come with bounds 'affine'; got '{self.bounds}', whose bounds are steps."
+            )
+        allowed = {
+            "delta": (None,), "operator": ("clip",), "target": (None, "next_state"),
+            "evidence": (None, Proved()), "domain": (None,),
+        }  # fmt: skip
+        for name, values in allowed.items():
+            given = getattr(self, name)
+            if given not in values:
+                wanted = " or ".join(repr(value) for value in values)
+                raise ValueError(f"`{name}` must be {wanted} with `decreasing`; got {given!r}. Leave it out.")
+
+
+_CHOICES = {
+    "target": (None, "next_state", "increment"),
+    "bounds": ("interval", "affine", "direct"),
+    "unseen": ("follow", "open"),
+    "operator": ("sigmoid", "clip", "project"),
+}
+
+
+def _options(allowed: tuple[str | None, ...]) -> str:
+    return ", ".join(f"'{choice}'" for choice in allowed if choice is not None)
+
+
+def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: TrustedModel) -> AffineModel:
+    """M as an affine model, after checking that nothing need rise in the inputs declared."""
+    check_known("decreasing", decreasing, "inputs", schema.inputs)
+    if schema.angles:
+        raise ValueError(
+            "`decreasing` must come with columns that do not wrap; got angles "
+            f"{shorten(', '.join(schema.angles))}."
+        )
+    if set(decreasing) == set(schema.inputs):
+        raise ValueError("`decreasing` must leave some inputs, for cells to be over; got all of them.")
+    model = trusted.function
+    if not isinstance(model, AffineModel):
+        raise TypeError(
+            f"`decreasing` must come with an affine trusted model; got {trusted.name}. Pass "
+            "`tether.AffineModel(weights, intercept)`."
+        )
+    shape = (len(schema.outputs), len(schema.inputs))
+    if model.weights.shape != shape:
+        raise ValueError(
+            f"`trusted` must have weights of shape (outputs, inputs) = {shape}; got {model.weights.shape}."
+        )
+    for name in decreasing:
+        weights = model.weights[:, schema.inputs.index(name)]
+        if (weights > 0).any():
+            output = int(np.argmax(weights))
+            raise ValueError(
+                f"`decreasing` must name inputs whose weights in M are at most 0; got {weights[output]:.6g} "
+                f"for '{name}' in output '{schema.outputs[output]}'. Leave it out, or refit M with that sign."
+            )
+    return model
+
+
+def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
+    """Raises where an output looks like an angle that wraps and was not declared as one."""
+    schema = transitions.schema
+    check_known("not_angles", not_angles, "columns of the data", schema.columns)
+    both = sorted(set(not_angles) & set(schema.angles))
+    if both:
+        raise ValueError(f"`not_angles` must name no angle; got {shorten(', '.join(both))}, declared as one.")
+    for output, name in enumerate(schema.outputs):
+        state = schema.advances[output]
+        if state < 0 or name in schema.angles or name in not_angles:
+            continue
+        now, after = transitions.states[:, state], transitions.next_states[:, output]
+        check_wrapped(name, now, after)
+
+
+def resolve_target(target: Target | None, transitions: Transitions) -> Target:
+    """The target asked for, or increments where the data allow them."""
+    possible = min(transitions.schema.advances, default=-1) >= 0
+    if target == "increment" and not possible:
+        raise ValueError(
+            "target 'increment' must have outputs that each advance a state; got outputs "
+            f"{shorten(', '.join(transitions.schema.outputs))}. Use target 'next_state'."
+        )
+    return target or ("increment" if possible else "next_state")
+
+
+def resolve_budget(delta: float | Mapping[str, float] | None, schema: Schema) -> Array | None:
+    """(P,) delta of each output, infinite where none was asked for; None where none at all was."""
+    if delta is None:
+        return None
+    named = delta if isinstance(delta, Mapping) else dict.fromkeys(schema.outputs, delta)
+    check_known("delta", named, "outputs", schema.outputs)
+    budget = np.array([named.get(name, np.finfo(np.float64).max) for name in schema.outputs])
+    if not (budget > 0).all():
+        raise ValueError(f"`delta` must be positive; got {delta}.")
+    return budget
+
+
+def check_evidence(evidence: Evidence | str | None, kind: TetherKind, trusted: TrustedModel) -> None:
+    """Raises where the evidence asked for cannot be had, as far as that shows before M is asked anything."""
+    level = as_evidence(evidence)
+    lacking = None if level is None else level.lacking(trusted, kind)
+    if lacking is not None:
+        raise ValueError(lacking)
+
+
+def resolve_evidence(
+    evidence: Evidence | str | None, kind: TetherKind, question: Question
+) -> tuple[Evidence, str | None]:
+    """The evidence asked for; or the strongest that M allows, and in a line why nothing stronger."""
+    level = as_evidence(evidence)
+    return (level, None) if level is not None else strongest(question.trusted, kind, question)

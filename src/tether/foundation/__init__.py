@@ -1,0 +1,1 @@
+"""What every room stands on: errors, limits of sizes, files read and written with care, progress, text."""

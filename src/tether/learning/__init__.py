@@ -1,0 +1,1 @@
+"""Training: losses, the gradient that leads back between limits, checkpoints."""

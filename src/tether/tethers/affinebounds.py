@@ -1,0 +1,230 @@
+"""Affine bounds: first-order models of M over the leaves of a tree, and room by what the data show.
+
+Over each leaf of an output's tree ``A(s) = value + slope (s - reference)``, with a remainder that is at least
+``|M - A|``. Outputs stay within a half-width of A, so that every one of them is within ``delta = remainder +
+half-width`` of M, anywhere in the operating box. Where M bends decides the leaves; where the data are, the
+cells and their half-widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.data import HALF_TURN, Array, Schema
+from tether.evidence import Evidence, Question
+from tether.evidence.expansions import middles
+from tether.foundation.errors import CertificateError
+from tether.geometry.boxtree import BoxTree
+from tether.geometry.cells import Cells
+from tether.programs import EnclosureError
+from tether.tethers.draws import draw_in_box
+
+_MOST_POINTS = 200_000
+
+
+class Region(NamedTuple):
+    """Where something is claimed: a box, (D,) each, and the smallest and largest radius of coverage in it.
+
+    Without a radius anywhere in the box.
+    """
+
+    lower: Array
+    upper: Array
+    radius: tuple[float, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class AffineBounds:
+    """Bounds over a box, in the units of the target.
+
+    Attributes:
+        tree: a tree of boxes for each output, L leaves in all.
+        reference: (D,) where A is written from.
+        value: (L,) A there.
+        slope: (L, D).
+        remainder: (L,) at least the distance from M to A over the leaf, roundings of both included; infinite
+            where nothing is known of M, which is outside the domain.
+        half_width: (K, P) by cell, how far an output may be from A.
+        most: (P,) delta that no row exceeds, infinite where none was asked for.
+        pinned: (D,) the value on which all probes agree, for inputs where they do (a parked car: speed 0, yaw
+            rate 0), and NaN for the rest. There M is followed exactly; the room opens to the full half-width
+            within a small distance.
+        angles: (P,) which outputs are angles.
+        evidence: how the remainder is known.
+    """
+
+    tree: BoxTree
+    reference: Array
+    value: Array
+    slope: Array
+    remainder: Array
+    half_width: Array
+    most: Array
+    pinned: Array
+    angles: NDArray[np.bool_]
+    evidence: Evidence
+    kind: ClassVar[Literal["affine"]] = "affine"
+    over: ClassVar[str] = "boxes"
+    """What a claim is over, as :mod:`tether.foundation.wording` calls it."""
+
+    def __post_init__(self) -> None:
+        if not ((self.half_width >= 0) & np.isfinite(self.half_width)).all():
+            raise ValueError("`half_width` must be finite and at least 0 in every cell and output.")
+        if not (self.remainder >= 0).all():
+            raise ValueError("`remainder` must be at least 0 in every leaf.")
+
+    @property
+    def lemma(self) -> None:
+        """Lemma 4 speaks of constant bounds only."""
+        return
+
+    @property
+    def output(self) -> NDArray[np.int64]:
+        """(L,) which output each leaf belongs to."""
+        return self.tree.owner
+
+    @property
+    def room(self) -> Array:
+        """(P,) largest half-width."""
+        return self.half_width.max(axis=0)
+
+    @property
+    def delta(self) -> Array:
+        """(L,) distance to M anywhere in a leaf, were its room the largest there is."""
+        output, known = self.output, np.isfinite(self.remainder)
+        # Where nothing is known and nothing was asked for, infinity less infinity would be no number.
+        left = np.where(known, self.most[output], 0.0) - np.where(known, self.remainder, 0.0)
+        delta = self.remainder + np.clip(left, 0.0, self.room[output])
+        return np.where(self.angles[output], np.minimum(delta, HALF_TURN), delta)
+
+    def known(self, inputs: Array) -> NDArray[np.bool_]:
+        """(N,) whether inputs (N, D) lie in the box, where something is known of every output."""
+        finite = np.isfinite(self.remainder)[self.tree.find(inputs)]
+        return self.tree.contains(inputs) & np.logical_and.reduce(finite, axis=1)
+
+    def draw(self, cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
+        """(count, D) independent inputs of the domain, from the distribution that `over` names."""
+        return draw_in_box(self.tree, self.known, cells, count, schema, rng)
+
+    def points(self, cells: Cells, each: int, rng: np.random.Generator) -> Array:
+        """(N, D) points of the domain inside every leaf, a third of them in corners and on faces."""
+        del cells
+        each = max(1, min(each, _MOST_POINTS // self.tree.leaves))
+        lower, upper = self.tree.boxes()
+        share = rng.random((self.tree.leaves * each, len(self.tree.lower)))
+        edge = rng.random(share.shape) < rng.choice([0.0, 0.0, 0.5], (len(share), 1))
+        share = np.where(edge, np.round(share), share)
+        low, high = np.repeat(lower, each, axis=0), np.repeat(upper, each, axis=0)
+        found = np.clip(low + share * (high - low), low, high)
+        # Where nothing is known of M it may have no value.
+        return found[self.known(found)]
+
+    def region(self, cells: Cells) -> Region:
+        """The whole box."""
+        del cells
+        return Region(self.tree.lower, self.tree.upper, None)
+
+    @property
+    def known_share(self) -> float:
+        """Share of the box, by volume, over which something is known of every output."""
+        lower, upper = self.tree.boxes()
+        extent = self.tree.upper - self.tree.lower
+        part = np.divide(upper - lower, extent, out=np.ones_like(lower), where=extent > 0).prod(axis=1)
+        return float(1 - min(1.0, part[~np.isfinite(self.remainder)].sum()))
+
+    def by_output(self) -> list[tuple[NDArray[np.int64], Array]]:
+        """Of each output, the leaves over which something is known, and their deltas."""
+        delta, output, finite = self.delta, self.output, np.isfinite(self.remainder)
+        leaves = [np.flatnonzero(finite & (output == k)) for k in range(len(self.most))]
+        return [(own, delta[own]) for own in leaves]
+
+    def remainder_of(self, output: int) -> float:
+        """The largest of an output, over leaves of which something is known."""
+        own = (self.output == output) & np.isfinite(self.remainder)
+        return float(self.remainder[own].max(initial=0.0))
+
+    def remainder_at(self, inputs: Array) -> Array:
+        """(N, P) of those inputs (N, D) that lie in the domain."""
+        return self.remainder[self.tree.find(inputs)][self.known(inputs)]
+
+    def recognise(self, question: Question, cells: Cells, scale: Array) -> None:
+        """Another M shows where remainders are derived again, or in draws."""
+        del question, cells, scale
+
+    def derive_again(self, evidence: Evidence, question: Question, cells: Cells) -> None:
+        """Derives every remainder again.
+
+        Raises:
+            CertificateError: one is larger than claimed.
+        """
+        del cells
+        lower, upper = self.tree.boxes()
+        rows = np.flatnonzero(np.isfinite(self.remainder))
+        middle, _ = middles(lower[rows], upper[rows], self.pinned)
+        slope, output = self.slope[rows], self.output[rows]
+        value = self.value[rows] + (slope * (middle - self.reference)).sum(axis=1)
+        try:
+            expander = evidence.expander(question)
+            needed = expander.needed(output, lower[rows], upper[rows], slope=slope, value=value)
+        except (ValueError, EnclosureError) as error:
+            raise CertificateError(f"the claim cannot be derived again: {error}") from None
+        rounding = self.rounding(question.schema)[rows]
+        short = needed + 0.5 * rounding > self.remainder[rows] * (1 + 1e-9)
+        if short.any():
+            first = int(np.argmax(short))
+            raise CertificateError(
+                "the claim must follow from the trusted model again; derived anew, the remainder of output "
+                f"'{question.schema.outputs[output[first]]}' in leaf {rows[first]} is larger than the model "
+                "file says. The file or the trusted model has changed: fit anew."
+            )
+
+    def unit_of_widening(self, *, times: float = 1.0) -> AffineBounds:
+        """Bounds whose delta is what delta grows by: in proportion, and some of what is usual elsewhere."""
+        output, finite = self.output, np.isfinite(self.remainder)
+        size = np.abs(self.value) + np.abs(self.slope) @ (self.tree.upper - self.tree.lower)
+        floor = np.zeros(len(self.most))
+        for k in range(len(floor)):
+            own = finite & (output == k)
+            usual = np.median(self.remainder[own]) if own.any() else 0.0
+            floor[k] = 0.1 * usual + 1e-9 * size[output == k].max(initial=0.0) + np.finfo(np.float64).tiny
+        # As if angles were on a line: in proportion to remainders, without an end at half a turn.
+        flat, none = np.zeros_like(self.angles), np.full_like(self.most, np.inf)
+        still = np.zeros_like(self.half_width)
+        unit = np.full_like(self.remainder, np.inf)
+        unit[finite] = times * (self.remainder + floor[output])[finite]
+        return replace(self, remainder=unit, half_width=still, most=none, angles=flat)
+
+    def widened(self, times: float, evidence: Evidence, schema: Schema) -> AffineBounds:
+        """With so many units more, by the evidence that asked for them."""
+        del schema
+        more = self.unit_of_widening(times=times).remainder
+        return replace(self, remainder=self.remainder + more, evidence=evidence)
+
+    def evaluate(self, inputs: Array) -> Array:
+        """(N, P) A at physical inputs (N, D)."""
+        leaf = self.tree.find(inputs)
+        return self.value[leaf] + np.einsum("npd,nd->np", self.slope[leaf], inputs - self.reference)
+
+    def rounding(self, schema: Schema) -> Array:
+        """(L,) at least what rounding changes of an output that is made from A."""
+        tree, output = self.tree, self.output
+        reach = np.maximum(np.abs(tree.lower - self.reference), np.abs(tree.upper - self.reference))
+        size = np.abs(self.value) + np.abs(self.slope) @ reach + self.room[output]
+        size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0)
+        return output_rounding_over(tree.lower, tree.upper, schema)(size, output)
+
+
+def output_rounding_over(
+    lower: Array, upper: Array, schema: Schema
+) -> Callable[[Array, NDArray[np.int64]], Array]:
+    """Rounding of ``state + increment`` and of A over a box, by size of the target and by output."""
+    extent = np.maximum(np.abs(lower), np.abs(upper))[None, : len(schema.states)]
+    # Unwrapping an angle passes through numbers of a few turns.
+    more = schema.base(extent)[0] + 4 * np.pi * schema.output_angles
+    factor = (32 + 4 * len(schema.inputs)) * np.finfo(np.float64).eps
+    return lambda size, output: factor * (size + more[output])

@@ -1,0 +1,292 @@
+"""What a trusted model (M) is: any callable ``(states (N, dx), controls (N, du)) -> (N, P)``.
+
+It may be a formula, a simulator or a black box. It is checked once, at the door, and called in
+batches; a slow one is spread over processes with joblib, whose own backends (Dask, Ray) plug in
+through ``joblib.parallel_config``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether.data import MOST_RADIANS, Array, Schema, Target
+from tether.foundation.errors import TrustedModelError
+from tether.foundation.limits import check_processes
+from tether.foundation.progress import Report
+
+Function = Callable[[Array, Array], ArrayLike]
+
+_BATCH = 1 << 16
+_SLOW_BATCH = 256
+_NO_NUMBERS = (str, bytes, complex, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class TrustedModel:
+    """A trusted model and what is known of it.
+
+    Attributes:
+        function: ``(states (N, dx), controls (N, du)) -> (N, P)`` next states; pure, row by row.
+        jacobian: ``(states, controls) -> (N, P, D)`` derivative of `function`, where known.
+        lipschitz: constants L of M's outputs in physical units: (P, D) with
+            ``|M_j(s) - M_j(s')| <= sum_d L_jd |s_d - s'_d|``, or (P,) or a number for the Euclidean
+            norm of ``s - s'``.
+        increment_lipschitz: the same of ``M(s) - state``, which may be far smaller; without it the
+            constants of the increment are derived from `lipschitz` by adding 1.
+        jacobian_lipschitz: constants of the Jacobian of M's outputs, (P,) or a number, in physical units:
+            ``|J_j(s) - J_j(s')|_2 <= H_j |s - s'|_2``.
+        jobs: processes to spread the evaluation over, as joblib counts them (-1: all cores).
+    """
+
+    function: Function
+    jacobian: Callable[[Array, Array], ArrayLike] | None = None
+    lipschitz: ArrayLike | None = None
+    increment_lipschitz: ArrayLike | None = None
+    jacobian_lipschitz: ArrayLike | None = None
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(
+                f"`trusted` must be callable as M(states, controls); got {type(self.function).__name__}."
+            )
+        check_processes("jobs", self.jobs)
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        function = self.function
+        return getattr(function, "__qualname__", type(function).__qualname__)
+
+    @cached_property
+    def source_digest(self) -> str | None:
+        """SHA-256 of the function's source text, None where Python cannot show it."""
+        try:
+            text = inspect.getsource(self.function)
+        except (OSError, TypeError):
+            return None
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __call__(
+        self, states: Array, controls: Array, schema: Schema, *, progress: Report | None = None
+    ) -> Array:
+        """M's next states (N, P), angles continuous with the state they follow."""
+        batch = _BATCH if self.jobs == 1 else max(1, min(_SLOW_BATCH, -(-len(states) // 16)))
+        slices = [slice(k, k + batch) for k in range(0, len(states), batch)]
+        calls = (
+            joblib.delayed(_evaluate)(self.function, states[rows], controls[rows], len(schema.outputs))
+            for rows in slices
+        )
+        parts = []
+        for part in joblib.Parallel(n_jobs=self.jobs, return_as="generator")(calls):
+            parts.append(part)
+            if progress is not None:
+                progress(min(len(parts) * batch, len(states)), len(states))
+        outputs = np.concatenate(parts) if parts else np.empty((0, len(schema.outputs)))
+        _check_turns(outputs, schema)
+        return schema.unwrap_outputs(states, outputs)
+
+    def target(self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None) -> Array:
+        """M's target (N, P) at inputs (N, D): its next state, or the increment it predicts."""
+        dx = len(schema.states)
+        states, controls = np.ascontiguousarray(inputs[:, :dx]), np.ascontiguousarray(inputs[:, dx:])
+        outputs = self(states, controls, schema, progress=progress)
+        return outputs - schema.base(states) if kind == "increment" else outputs
+
+    def lipschitz_constants(self, schema: Schema, kind: Target) -> Array | None:
+        """(P, D) or (P, 1) constants of the target; (P, 1) is for the Euclidean norm. None if unknown."""
+        if kind == "increment" and self.increment_lipschitz is not None:
+            return _constants("increment_lipschitz", self.increment_lipschitz, schema)
+        if self.lipschitz is None:
+            return None
+        constants = _constants("lipschitz", self.lipschitz, schema)
+        if kind == "next_state":
+            return constants
+        # Sound because subtracting the state changes each difference by at most |s_a - s'_a|.
+        added = np.zeros((len(schema.outputs), constants.shape[1]))
+        for output, state in enumerate(schema.advances):
+            if state >= 0:
+                added[output, state if constants.shape[1] > 1 else 0] = 1.0
+        return constants + added
+
+    def curvature_constants(self, schema: Schema) -> Array | None:
+        """(P,) constants of the Jacobian, the same for next states and increments. None if unknown."""
+        if self.jacobian_lipschitz is None:
+            return None
+        constants = _constants("jacobian_lipschitz", self.jacobian_lipschitz, schema)
+        if constants.shape[1] != 1:
+            raise ValueError(
+                f"`jacobian_lipschitz` must be a number or one per output; got {constants.shape}."
+            )
+        return constants[:, 0]
+
+    def target_jacobian(self, inputs: Array, schema: Schema, kind: Target) -> Array:
+        """(N, P, D) derivative of the target at inputs (N, D), from the Jacobian the user gave."""
+        assert self.jacobian is not None
+        dx = len(schema.states)
+        jacobian = _as_numbers(self.jacobian(inputs[:, :dx], inputs[:, dx:]), "jacobian")
+        shape = (len(inputs), len(schema.outputs), inputs.shape[1])
+        if jacobian.shape != shape or not np.isfinite(jacobian).all():
+            raise TrustedModelError(
+                f"`jacobian` must return finite numbers of shape {shape}; got shape {jacobian.shape}."
+            )
+        if kind == "increment":
+            jacobian[:, np.arange(shape[1]), schema.advanced] -= 1.0
+        return jacobian
+
+
+def as_trusted(trusted: TrustedModel | Function) -> TrustedModel:
+    """`trusted` as a :class:`TrustedModel`."""
+    return trusted if isinstance(trusted, TrustedModel) else TrustedModel(trusted)
+
+
+def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
+    """Calls M a few times and raises unless it keeps its contract.
+
+    Checked: it does not raise, returns finite numbers of shape (N, P), gives the same answer twice,
+    leaves its arguments alone, and answers a row the same alone as among others.
+
+    Args:
+        trusted: the model.
+        inputs: (N, D) rows to try it on; the first, the last and a few between are taken.
+        schema: what the columns mean.
+    """
+    dx = len(schema.states)
+    rows = np.unique(np.linspace(0, len(inputs) - 1, 32).astype(np.int64))
+    states, controls = inputs[rows, :dx], inputs[rows, dx:]
+    outputs = len(schema.outputs)
+    first, second = (_evaluate(trusted.function, states, controls, outputs) for _ in range(2))
+    _check_same(
+        first, second, schema, "must be deterministic", "two calls on the same row", "Fix its random seed."
+    )
+    # Both ends, because a model that runs on from row to row still answers the first one rightly.
+    for place, row in (("first", slice(0, 1)), ("last", slice(len(rows) - 1, None))):
+        alone = _evaluate(trusted.function, states[row].copy(), controls[row].copy(), outputs)
+        tolerance = 1e-9 * (1 + np.abs(first[row]))
+        close = np.where(np.abs(alone - first[row]) <= tolerance, alone, first[row])
+        _check_same(
+            alone, close, schema, "must treat rows independently", f"the {place} row alone and in a batch",
+            "Use axis=-1, not the whole batch.",
+        )  # fmt: skip
+
+
+def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, remedy: str) -> None:
+    if np.array_equal(one, two):
+        return
+    row, output = (int(k) for k in np.argwhere(one != two)[0])
+    raise TrustedModelError(
+        f"`trusted` {rule}; got {float(one[row, output])!r} and {float(two[row, output])!r} for output "
+        f"'{schema.outputs[output]}' from {what}. {remedy}"
+    )
+
+
+def _leave(number: int, frame: object) -> None:
+    del number, frame
+    os._exit(130)
+
+
+def _evaluate(function: Function, states: Array, controls: Array, outputs: int) -> Array:
+    if multiprocessing.parent_process() is not None and threading.current_thread() is threading.main_thread():
+        # A worker that is interrupted between two pieces would say so in ten lines; who started it says it.
+        signal.signal(signal.SIGINT, _leave)
+    # Read-only, because a model that writes into its arguments on some rare row would corrupt the bounds;
+    # copied, because a model may return the same buffer every time.
+    states, controls = _read_only(states), _read_only(controls)
+    try:
+        returned = function(states, controls)
+    except (Exception, SystemExit) as error:  # a model that exits would end the program without a word
+        if "read-only" in str(error):
+            raise TrustedModelError(
+                "`trusted` must not change its arguments; it wrote to them. Copy them first."
+            ) from error
+        raise TrustedModelError(
+            f"`trusted` must not raise; got {type(error).__name__}: {error}{_where(error)} when called with "
+            f"states {states.shape} and controls {controls.shape}, first state {states[:1].tolist()}."
+        ) from error
+    values = _as_numbers(returned)
+    if values.shape != (len(states), outputs):
+        raise TrustedModelError(
+            f"`trusted` must return shape ({len(states)}, {outputs}) for that many rows; got {values.shape}."
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, output = (int(k) for k in np.argwhere(bad)[0])
+        raise TrustedModelError(
+            f"`trusted` must return finite numbers; got {values[row, output]} in output {output} for state "
+            f"{states[row].tolist()}, control {controls[row].tolist()}. Guard that case or narrow the domain."
+        )
+    return values
+
+
+def _check_turns(outputs: Array, schema: Schema) -> None:
+    """An angle so large has lost the digits that say where on the circle it is."""
+    far = (np.abs(outputs) > MOST_RADIANS) & schema.output_angles
+    if far.any():
+        row, output = (int(k) for k in np.argwhere(far)[0])
+        raise TrustedModelError(
+            f"`trusted` must return angles of at most {MOST_RADIANS:.3g} rad; got {outputs[row, output]:.6g} "
+            f"in output '{schema.outputs[output]}'. Take whole turns off in the model."
+        )
+
+
+def _as_numbers(returned: ArrayLike, name: str = "trusted") -> Array:
+    """What M returned as a new float64 array; NumPy would take words and complex numbers for some."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            array = np.asarray(returned)
+            if array.dtype.kind not in "biufO":
+                raise TypeError(f"values of type {array.dtype}")
+            words = (value for value in array.flat if isinstance(value, _NO_NUMBERS))
+            if array.dtype.kind == "O" and (wrong := next(words, _NO_NUMBERS)) is not _NO_NUMBERS:
+                raise TypeError(f"values of type {type(wrong).__name__}")
+            return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, Warning) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise TrustedModelError(
+            f"`{name}` must return an array of real numbers; got {type(returned).__name__}: "
+            f"{reason[0].rstrip('.')}. Return a NumPy array of shape (rows, outputs)."
+        ) from None
+
+
+def _read_only(values: Array) -> Array:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _where(error: BaseException) -> str:
+    """File and line at which the model raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if len(frames) > 1 else ""
+
+
+def _constants(name: str, values: ArrayLike, schema: Schema) -> Array:
+    constants = np.asarray(values, dtype=np.float64)
+    outputs, inputs = len(schema.outputs), len(schema.inputs)
+    if constants.shape not in {(), (outputs,), (outputs, inputs)}:
+        raise ValueError(
+            f"`{name}` must be a number, ({outputs},) or ({outputs}, {inputs}); got shape {constants.shape}."
+        )
+    if not np.isfinite(constants).all() or (constants < 0).any():
+        raise ValueError(f"`{name}` must be finite and >= 0; got {constants.tolist()}.")
+    return (
+        constants
+        if constants.ndim == 2
+        else np.ascontiguousarray(np.broadcast_to(constants, (outputs,)))[:, None]
+    )

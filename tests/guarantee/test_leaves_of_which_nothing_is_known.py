@@ -1,0 +1,45 @@
+"""Where M jumps or has a pole a leaf is left out of the domain, and the rest is certified as ever."""
+
+import numpy as np
+import pytest
+
+import tether
+from tether.learning.training import TrainingConfig
+
+
+def pole(states, controls):
+    return np.column_stack([states[:, 0] + 1e-3 / (states[:, 1] - 0.37), 0.9 * states[:, 1] + controls[:, 0]])
+
+
+def data(trusted):
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(-1, 1, (600, 2)), rng.uniform(-1, 1, (600, 1))
+    states[:, 1] = np.where(np.abs(states[:, 1] - 0.37) < 0.05, 0.6, states[:, 1])
+    return tether.Transitions.from_arrays(
+        states, controls, trusted(states, controls) + 0.01 * np.sin(3 * states), episodes=np.arange(600) // 20
+    )
+
+
+@pytest.mark.parametrize("trusted", [pole])
+@pytest.mark.parametrize("delta", [None, 2.0])
+def test_the_rest_of_the_box_is_certified(trusted, delta, tmp_path):
+    model = tether.fit(
+        data(trusted), trusted=trusted, bounds="affine", evidence="proved", delta=delta, leaves=400,
+        hidden=(8,), training=TrainingConfig(steps=40),
+    )  # fmt: skip
+    certificate = tether.certify(model, trusted)
+    assert certificate.certified
+    assert np.isfinite([each.maximum for each in certificate.deltas]).all()
+    rng = np.random.default_rng(1)
+    tree = model.bounds.tree
+    inputs = rng.uniform(tree.lower, tree.upper, (20_000, 3))
+    found = model.predict(inputs[:, :2], inputs[:, 2:], details=True)
+    assert 0.9 < found.in_domain.mean() <= 1
+    inside = found.in_domain
+    away = np.abs(found.next_states - trusted(inputs[:, :2], inputs[:, 2:]))
+    assert (away[inside] <= found.delta[inside]).all()
+    assert not tether.attack(model, trusted, evaluations=20_000).broken
+    tether.save(model, tmp_path / "model.safetensors")
+    again = tether.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict(inputs[:, :2], inputs[:, 2:]), found.next_states)
+    assert tether.verify(tmp_path / "model.safetensors", trusted).verified
