@@ -120,7 +120,7 @@ def build_boxes(
         expanded = expand(question, evidence, aim, cells, progress=progress)
     plain = expanded.bounds
     shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
-    half_width, band = _room(problem, cells, plain, config, shut)
+    half_width, band = _room(problem, cells, plain, config, shut, budget)
     bounds = with_room(plain, half_width, schema, budget=budget)
     _check_budget(bounds, schema)
     return Boxed(bounds, expanded.grown, band, why)
@@ -204,7 +204,12 @@ def _random_features(frame: Frame, inputs: Array, rng: np.random.Generator) -> A
 
 
 def _room(
-    problem: Problem, cells: Cells, bounds: AffineBounds, config: FitConfig, closed: NDArray[np.bool_]
+    problem: Problem,
+    cells: Cells,
+    bounds: AffineBounds,
+    config: FitConfig,
+    closed: NDArray[np.bool_],
+    budget: Array | None,
 ) -> tuple[Array, Band]:
     """Half-widths from all episodes that are not kept for testing."""
     parts = (problem.split.train, problem.split.validation)
@@ -215,7 +220,8 @@ def _room(
     distance = problem.split.train.schema.distance(observed, bounds.evaluate(inputs))
     cell = cells.locate(inputs).cell
     open_ = np.where(closed[cell], 0.0, _opening(inputs, bounds.pinned, cells.scale))
-    seen = Spread(cell, distance, episodes, open_)
+    most = np.inf if budget is None else np.maximum(budget - bounds.remainder[bounds.tree.find(inputs)], 0.0)
+    seen = Spread(cell, distance, episodes, open_, np.asarray(most))
     half_width, band = calibrate_room(cells, seen, alpha=config.alpha, unseen=config.unseen)
     half_width[closed] = 0.0
     return half_width, band
