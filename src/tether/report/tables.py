@@ -156,8 +156,8 @@ def band_lines(certificate: Certificate) -> list[str]:
     ]
     if band.inside < 1 - band.alpha:
         lines.append(
-            f"That is less than the {percent(1 - band.alpha)} asked for: M is followed where probes or a delta "
-            "ask for it and where no other episode was, and reality is not always there."
+            f"That is less than the {percent(1 - band.alpha)} asked for: M is followed where probes or a "
+            "delta ask for it and where no other episode was, and reality is not always there."
         )
     if band.rows:
         lines.append(

@@ -36,12 +36,14 @@ class Aim:
         most: leaves at most, in all trees.
         near_rows: (P,) remainder that is good enough where rows are, in a leaf or in the other half of what
             it was cut from; None: no other than elsewhere.
+        demanded: (P,) remainder that leaves which hold rows must have before others are cut; None: any.
     """
 
     tolerance: Array
     rows: Array
     most: int = 20_000
     near_rows: Array | None = None
+    demanded: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,8 @@ def grow(expander: Expander, aim: Aim, *, progress: Report | None = None) -> Gro
         score = growth.score(held)
         if progress is not None:
             progress(min(count, most), most)
-        wanting = np.flatnonzero(score > 1)
+        wanting = growth.demanded(held)
+        wanting = wanting if len(wanting) else np.flatnonzero(score > 1)
         if not len(wanting):
             return growth.finish("tolerance")
         if count >= most:
@@ -128,6 +131,12 @@ class _Growth:
         near = far if near is None else near
         tolerance = np.where((held > 0) | self.beside, near[self.output], far[self.output])
         return self.over(tolerance)
+
+    def demanded(self, held: Numbers) -> Numbers:
+        """Leaves that must be cut before others are, where leaves hold so many rows (L,)."""
+        if self.aim.demanded is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((held > 0) & (self.leaves.remainder > self.aim.demanded[self.output]))
 
     def over(self, tolerance: Array) -> Array:
         """(L,) remainder over a tolerance (L,)."""
