@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import tether
+from tether.evidence.expansions import expand_boxes, needed_remainder
 from tether.foundation.errors import CertificateError
 from tether.model.assembling import constrained_model
+from tether.programs import evaluate, trace
+from tether.verification import interpreter
+from tether.verification import tracing as verification
 
 SCHEMA = tether.make_schema(["x", "v"], ["u"])
 EDGE = 0.3
@@ -140,3 +144,86 @@ def test_less_than_half_of_a_jump_is_found_out(fitted, tmp_path):
     tether.save(false, tmp_path / "model.safetensors")
     with pytest.raises(CertificateError, match="not verified"):
         tether.verify(tmp_path / "model.safetensors", function)
+
+
+# --- random programs full of jumps
+
+
+def composed(plan):  # noqa: C901
+    """M of three inputs, from random steps: each adds a value made of two earlier ones."""
+
+    def function(s, u):
+        values = [s[:, 0], s[:, 1], u[:, 0]]
+        for step, first, second, third, number in plan:
+            x, y, z = values[first], values[second], values[third]
+            if step == 0:
+                values.append(np.floor(3 * x) + number * y)
+            elif step == 1:
+                values.append(np.where(x + number > y, z, 0.5 * x))
+            elif step == 2:
+                values.append((x + y) % 0.75 + number * z)
+            elif step == 3:
+                values.append(np.sign(x - number) * y)
+            elif step == 4:
+                values.append(np.sin(x) * y + number)
+            elif step == 5:
+                values.append(x + number * ((y < z) & (x > number)))
+            elif step == 6:
+                values.append(np.rint(2 * x) - np.trunc(y) + np.ceil(number * z))
+            elif step == 7:
+                values.append(np.minimum(x, y) + z // 0.6)
+            else:
+                values.append(np.maximum(np.abs(x) - 0.5, number * y))
+        return values[-1][:, None]
+
+    return function
+
+
+def random_plan(rng):
+    plan = []
+    for k in range(int(rng.integers(2, 6))):
+        picks = [int(value) for value in rng.integers(0, 3 + k, 3)]
+        plan.append((int(rng.integers(0, 9)), *picks, float(np.round(rng.normal(), 2))))
+    return plan
+
+
+def sampled_in(lower, upper, rng, each):
+    """(K, each, D) points of boxes, corners and round numbers among them."""
+    share = rng.random((len(lower), each, lower.shape[1]))
+    share[:, ::3] = np.round(share[:, ::3])
+    points = lower[:, None] + share * (upper - lower)[:, None]
+    rounded = np.round(points * 12) / 12
+    inside = (rounded >= lower[:, None]) & (rounded <= upper[:, None])
+    points = np.where(inside & (rng.random(points.shape) < 0.5), rounded, points)
+    return np.clip(points, lower[:, None], upper[:, None])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs_with_jumps(seed):
+    rng = np.random.default_rng([seed, 0xF])
+    function = composed(random_plan(rng))
+    program = trace(function, states=2, controls=1)
+    middle = np.round(rng.uniform(-2, 2, (64, 3)) * 12) / 12
+    reach = 10.0 ** rng.uniform(-6, 0.3, (64, 1)) * rng.choice([0.0, 0.3, 1.0], (64, 3))
+    lower, upper = middle - reach * rng.choice([0.0, 1.0], (64, 3)), middle + reach
+    points = sampled_in(lower, upper, rng, 60)
+    flat = points.reshape(-1, 3)
+    values = function(flat[:, :2], flat[:, 2:]).reshape(64, 60)
+    enclosed = evaluate(program, lower, upper, derivatives=True)
+    assert ((values >= enclosed.lower) & (values <= enclosed.upper)).all()
+    own = verification.trace(function, 2, 1, 1)
+    found = interpreter.enclose(own, lower, upper, slopes=True)
+    assert ((found.lower[0] <= values.T) & (found.upper[0] >= values.T)).all()
+    leaves = expand_boxes(program, lower, upper)
+    model = leaves.value[:, None] + ((points - leaves.middle[:, None]) * leaves.slope[:, None]).sum(axis=2)
+    rounding = 1e-12 * (1 + np.abs(values))
+    assert (np.abs(values - model) <= leaves.remainder[:, None] + rounding).all()
+    given = {"middle": leaves.middle, "slope": leaves.slope, "value": leaves.value}
+    assert (needed_remainder(program, lower, upper, **given) <= leaves.remainder * (1 + 1e-9) + 1e-300).all()
+    # What no way along is without a jump has no slope: a finite one must hold between any two points.
+    change = values[:, :, None] - values[:, None]
+    ways = points[:, :, None] - points[:, None]
+    slopes = enclosed.jacobian_lower[:, 0], enclosed.jacobian_upper[:, 0]
+    bounded = np.isfinite(slopes[0]).all(axis=1)
+    most = np.maximum(ways * slopes[0][:, None, None], ways * slopes[1][:, None, None]).sum(axis=3)
+    assert (change[bounded] <= most[bounded] + 1e-9 * (1 + np.abs(change[bounded]))).all()
