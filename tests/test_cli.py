@@ -652,7 +652,7 @@ def test_a_model_without_a_tether_cannot_be_certified(finished: Path, tmp_path: 
 
 
 def test_a_direct_model(finished: Path, tmp_path: Path, run: Command) -> None:
-    """`info` shows it without the trusted model, `predict` asks for that, `certify` and `attack` have no use for it."""
+    """`info` shows it without the trusted model; the other verbs ask it."""
     learned = tether.load(finished / "run" / "model.safetensors")
     spec = f"{finished}/cart_physics.py:frictionless"
     model = tmp_path / "direct.safetensors"
@@ -673,7 +673,17 @@ def test_a_direct_model(finished: Path, tmp_path: Path, run: Command) -> None:
     assert {row["in_domain"] for row in rows} == {"1"}
     assert all(abs(float(row["delta_x"]) - 0.1) < 1e-9 for row in rows)
     for verb in ("certify", "attack"):
-        assert_refused(run(verb, model, "--trusted", spec), "must have cells; a direct model has none")
+        assert_refused(run(verb, model, "--trusted", spec), "must be a constrained model; this one has no")
+    bounded = tmp_path / "bounded.safetensors"
+    tether.save(
+        direct_model(learned.network, learned.frame, tether.load_trusted(spec), np.array([0.1, 0.2])), bounded
+    )
+    outcome = run("certify", bounded, "--trusted", spec, "--out", tmp_path / "said.json")
+    assert outcome.code == 0 and "Domain: every finite input." in outcome.out
+    outcome = run("verify", bounded, "--trusted", spec, "--certificate", tmp_path / "said.json")
+    assert outcome.code == 0 and "verified: 7 recorded answers, evidence `proved`" in outcome.out
+    outcome = run("attack", bounded, "--trusted", spec, "--evaluations", "1000")
+    assert outcome.code == 0 and "evidence level proved" in outcome.out
 
 
 def test_certify_against_a_model_of_another_shape(finished: Path, tmp_path: Path, run: Command) -> None:

@@ -67,9 +67,8 @@ class Comparison:
 
     @property
     def kept(self) -> Fit:
-        """The one that is saved: the last one with a certificate, else the last that M holds."""
-        certified = [fit for fit in self.fits if fit.certificate is not None]
-        return [*(fit for fit in self.fits if fit.model.tether.holds), *certified][-1]
+        """The one that is saved: the last one with a certificate."""
+        return [fit for fit in self.fits if fit.certificate is not None][-1]
 
     @property
     def certificate(self) -> Certificate | None:

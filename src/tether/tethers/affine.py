@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from tether.data import HALF_TURN, Array
 from tether.geometry.cells import Cells
 from tether.tethers.affinebounds import AffineBounds
-from tether.tethers.blending import PINNED_REACH, opening
 from tether.tethers.leaves import TreeLookup
 from tether.tethers.lookup import CellTether
+from tether.tethers.opening import PINNED_REACH, opening
 from tether.tethers.tether import Limits, Room
 
 

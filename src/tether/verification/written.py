@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,12 @@ def check_certificate(path: Path, claim: Claim, trusted: TrustedModel) -> tuple[
     return tuple(open_fields)
 
 
-def check_fields(path: Path, pairs: Pairs, open_fields: Sequence[str] = ()) -> tuple[str, ...]:
-    """Compares what a certificate says with what follows from the model file; the open fields as given.
+def check_fields(path: Path, pairs: Pairs) -> None:
+    """Compares what a certificate says with what follows from the model file.
 
     Args:
         path: of the certificate.
         pairs: from its content, fields with what it says and what follows from the model file.
-        open_fields: fields that are not vouched for, whatever they say.
 
     Raises:
         CertificateError: a field says anything else than the model file; the message names it.
@@ -72,7 +71,6 @@ def check_fields(path: Path, pairs: Pairs, open_fields: Sequence[str] = ()) -> t
                 f"not verified: `{shorten(field)}` of `{path.name}` is {shown(stated)}, and by the model "
                 f"file {shown(own)}."
             )
-    return tuple(open_fields)
 
 
 def _read(path: Path) -> dict[str, Any]:
