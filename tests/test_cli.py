@@ -842,6 +842,38 @@ def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -
     assert other.code == 1 and "must be the `tether.AffineModel`" in other.err
 
 
+TABLE = """
+import numpy as np
+
+
+def table(states, controls):
+    drag = np.interp(states[:, 1], [-3.0, 0.0, 3.0], [-0.3, 0.0, 0.3])
+    return states + 0.1 * np.stack([states[:, 1], controls[:, 0] - drag], axis=1)
+"""
+
+
+@pytest.mark.parametrize("bounds", ["affine", "interval"])
+def test_the_evidence_that_was_taken_and_why(
+    cart_csv: Path, tmp_path: Path, run: Command, bounds: str
+) -> None:
+    """In the terminal, in `info`, in the certificate and on the page; and `verify` knows the word."""
+    (tmp_path / "m.py").write_text(TABLE)
+    spec, out = f"{tmp_path / 'm.py'}:table", tmp_path / "out"
+    columns = ["--states", "x,v", "--controls", "u", "--episode", "episode", "--bounds", bounds]
+    fitted = run("fit", "--data", cart_csv, *columns, *TINY, "--trusted", spec, "--out", out)
+    assert fitted.code == 0, fitted.err
+    why = "statistical, because M (table) cannot be proved: `interp` cannot be bounded over a box."
+    assert f"Evidence: {why}" in " ".join(fitted.out.split()) and "(m.py:6)" in fitted.out
+    assert f"evidence {why}" in " ".join(run("info", out).out.split())
+    assert f"Evidence: {why}" in " ".join(run("certify", out, "--trusted", spec).out.split())
+    assert f"Evidence: {why}" in (out / "report.html").read_text()
+    assert run("verify", out, "--trusted", spec).code == 0
+    said = json.loads((out / "certificate.json").read_text())
+    (out / "certificate.json").write_text(json.dumps(said | {"why": None}))
+    refused = run("verify", out, "--trusted", spec)
+    assert refused.code == 1 and "`why` of `certificate.json` is None" in " ".join(refused.err.split())
+
+
 def test_decreasing_refused(run: Command, dosed: list[str], tmp_path: Path) -> None:
     spec = f"{tmp_path / 'dosed.py'}"
     for arguments, message in (

@@ -123,6 +123,7 @@ def _conformance(
         assumptions=assumptions(evidence.name, model.schema.angles),
         recheck=fresh,
         concerns=() if transitions is None else concerns(model, trusted, transitions),
+        why=model.record.get("why"),
     )
 
 

@@ -41,6 +41,7 @@ from tether.report.tables import (
     ratio,
     recheck_line,
     run_name,
+    why_lines,
 )
 
 _CAPTIONS = {
@@ -241,7 +242,7 @@ def _certificate_facts(
 ) -> list[tuple[str, Sequence[str]]]:
     digest = certificate.trusted_source_sha256 or "not known"
     facts = [
-        ("What is claimed", [certificate.claim]),
+        ("What is claimed", [certificate.claim, *why_lines(certificate)]),
         ("Where it holds", domain_lines(certificate)),
         ("What it is worth", [f"{concern}." for concern in certificate.conformance.concerns]),
         ("What is claimed of declared inputs", monotonicity_lines(certificate)),

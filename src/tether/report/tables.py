@@ -99,10 +99,17 @@ def _of(run: Mapping[str, Any], measure: str, output: str) -> str:
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
     """The certificate in sentences."""
     return [
+        *why_lines(certificate),
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
         *domain_lines(certificate),
         *checked_lines(certificate, cost),
     ]
+
+
+def why_lines(certificate: Certificate) -> list[str]:
+    """The evidence that was taken and why nothing stronger, where that was not the caller's choice."""
+    why = certificate.conformance.why
+    return [] if why is None else [f"Evidence: {certificate.evidence}, because {why}"]
 
 
 def checked_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:

@@ -198,6 +198,7 @@ def _pairs(
     yield "domain", stated["domain"], everywhere
     yield "band", stated.get("band"), None
     yield "concerns", stated.get("concerns", []), []
+    yield "why", stated.get("why"), None
     yield "monotonicity", stated["monotonicity"], falling
     yield "deltas", [entry["name"] for entry in stated["deltas"]], list(schema.outputs)
     for output, entry in enumerate(stated["deltas"]):

@@ -22,7 +22,7 @@ from tether.verification.claim import Claim
 from tether.verification.float32 import single_deltas
 
 _FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", "recheck", "trusted_name"}
-_FIELDS |= {"trusted_source_sha256", "approximation_cost", "monotonicity", "band", "concerns"}
+_FIELDS |= {"trusted_source_sha256", "approximation_cost", "monotonicity", "band", "concerns", "why"}
 _DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
 _DELTA_FIELDS |= {"remainder"}
 _DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega", "coverage_box"}
@@ -97,6 +97,7 @@ def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iter
     yield "evidence", content["evidence"], evidence
     yield "certified", content["certified"], evidence != "sampled"
     yield "claim", content["claim"], _claim_text(claim)
+    yield "why", content.get("why"), claim.why
     yield "assumptions", content["assumptions"], list(assumptions(evidence, claim.schema.angles))
     digest = claim.trusted_digest if claim.trusted_digest is not None else trusted.source_digest
     yield "trusted_source_sha256", content["trusted_source_sha256"], digest
