@@ -30,7 +30,7 @@ from tether.foundation.atomic import read_tensors, write_tensors
 from tether.foundation.errors import StorageError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
-from tether.model import Frame, Model, kind_of, mlp
+from tether.model import Frame, Model, mlp
 from tether.model.assembling import constrained_model, direct_model, unconstrained_model
 from tether.model.monotone import MonotoneNetwork
 from tether.tethers.bounds import AffineBounds, Bounds, IntervalBounds
@@ -41,7 +41,7 @@ from tether.trusted.affine import AffineModel
 
 def save(model: Model, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
-    path, frame, kind = Path(path), model.frame, kind_of(model)
+    path, frame, kind = Path(path), model.frame, model.tether.kind
     tensors = {f"network.{name}": value for name, value in model.network.state_dict().items()}
     arrays = {
         "frame.inputs.center": frame.inputs.center,
@@ -207,7 +207,7 @@ def _direct_arrays(model: Model) -> dict[str, np.ndarray]:
     return {"direct.half_width": half_width, "direct.inputs": inputs, "direct.answers": answers}
 
 
-_WRITERS: dict[str | None, Callable[[Any], dict[str, np.ndarray]]] = {
+_WRITERS: dict[str, Callable[[Any], dict[str, np.ndarray]]] = {
     "unconstrained": lambda model: {},
     "direct": _direct_arrays,
     "monotone": _monotone_arrays,
@@ -215,7 +215,7 @@ _WRITERS: dict[str | None, Callable[[Any], dict[str, np.ndarray]]] = {
     "affine": _affine_arrays,
 }
 """What a model's tether adds to its file, by kind."""
-_IN_FILES: dict[str | None, str] = {"affine": "boxes"}
+_IN_FILES: dict[str, str] = {"affine": "boxes"}
 """What the format calls a kind of tether, where that is not its name: `affine` was another one there."""
 
 

@@ -6,6 +6,7 @@ in float64, so that casting a model to half precision can change its predictions
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, overload
@@ -131,7 +132,7 @@ class Model(nn.Module):
     def raw(self, inputs: Tensor) -> Tensor:
         """(N, P) float64 output of the bare network at physical inputs (N, D)."""
         network = self.network
-        parameter = next(network.parameters(), inputs)
+        parameter = _first_parameter(network, inputs)
         features = self.frame.features(inputs).to(parameter.device, parameter.dtype)
         return network(features).to(inputs.device, torch.float64)
 
@@ -245,7 +246,8 @@ class Model(nn.Module):
     def _numbers(self, rows: Tensor, room: Room | Limits) -> Array:
         """:meth:`respond`, which must give numbers."""
         target = self.respond(rows, room, differentiable=False).cpu().numpy()
-        if np.isnan(target).any():
+        # The least of numbers is NaN where one of them is.
+        if target.size and math.isnan(target.min()):
             raise ValueError(_NO_NUMBERS)
         return target
 
@@ -275,9 +277,13 @@ class Model(nn.Module):
         return prediction
 
 
-def kind_of(model: object) -> str | None:
-    """The kind of a model's tether; None: it is no :class:`Model`."""
-    return model.tether.kind if isinstance(model, Model) else None
+def _first_parameter(network: nn.Module, default: Tensor) -> Tensor:
+    """What says where a network is and in which dtype: without looking at all that it has."""
+    for module in network.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                return parameter
+    return default
 
 
 def _concatenate(parts: list[Prediction]) -> Prediction:

@@ -222,11 +222,6 @@ def read_content(path: Path) -> Content:
     return Content(path, checked_arrays(path, tensors, metadata), metadata)
 
 
-def read_claim(path: Path) -> Claim:
-    """The claim of a model file with bounds by cell or leaf; see :func:`claim_of`."""
-    return claim_of(read_content(path))
-
-
 def claim_of(content: Content) -> Claim:
     """What a file with bounds by cell or leaf claims.
 
