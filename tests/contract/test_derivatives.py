@@ -10,6 +10,7 @@ import torch
 from every_model import SUBJECTS, each, every, parts, scaled, tensors, traced
 
 from tether.model.assembling import constrained_model
+from tether.model.single import single_precision
 
 STEP = 1e-6
 
@@ -48,6 +49,21 @@ def test_derivatives_are_those_of_finite_differences(subject, factor):
     close = np.all(np.abs(jacobian - expected) <= 1e-5 * size, axis=(1, 2))
     assert close[same].mean() > 0.97
     assert same.mean() > 0.8
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e4])
+@each(s for s in SUBJECTS if s.single)
+def test_in_float32_derivatives_are_those_of_float64(subject, factor):
+    model = scaled(subject.model(), factor)
+    single, inputs = single_precision(model), subject.inputs().astype(np.float32)
+    found, expected = single.linearize(*parts(inputs)), jacobian_of(model, inputs.astype(np.float64))
+    jacobian = np.concatenate([found.states, found.controls], axis=2)
+    # Rows that rounding moves to the other side of a kink, or of a limit.
+    close = np.all(np.abs(jacobian - expected) <= 1e-3 * (1 + np.abs(expected)), axis=(1, 2))
+    assert close.mean() > 0.95
+    values = single.predict(*parts(inputs))
+    assert values.dtype == np.float32
+    assert (values == single(*tensors(inputs)).next_states.detach().numpy()).all()
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 1e4])

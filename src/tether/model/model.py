@@ -147,11 +147,7 @@ class Model(nn.Module):
         dx = len(self.schema.states)
         with torch.enable_grad():
             following = self(inputs[:, :dx], inputs[:, dx:])
-        rows = [
-            torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in following.unbind(1)
-        ]
-        jacobian = torch.stack(rows, dim=1).cpu().numpy()
-        return Linearization(jacobian[:, :, :dx], jacobian[:, :, dx:])
+        return derivatives_of(following, inputs, dx)
 
     def limits(self, inputs: Array) -> RowLimits:
         """What the tether says of physical inputs (N, D), angles in [-π, π)."""
@@ -275,6 +271,14 @@ class Model(nn.Module):
         # M's own answer, but for the roundings of moving an angle by whole turns.
         prediction.delta[rows] = 32 * np.finfo(np.float64).eps * np.pi * self.schema.output_angles
         return prediction
+
+
+def derivatives_of(following: Tensor, inputs: Tensor, states: int) -> Linearization:
+    """Of next states (N, P) by the inputs (N, D) they were computed from, of which so many are states."""
+    columns = following.unbind(1)
+    rows = [torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in columns]
+    jacobian = torch.stack(rows, dim=1).cpu().numpy()
+    return Linearization(jacobian[:, :, :states], jacobian[:, :, states:])
 
 
 def _first_parameter(network: nn.Module, default: Tensor) -> Tensor:
