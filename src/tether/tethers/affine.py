@@ -53,9 +53,9 @@ class AffineTether(CellTether):
     def _settle(self) -> None:
         self.turns, self.pins = bool(self.angles.any()), bool((self.pinned_rate > 0).any())
         # Infinity less infinity, where nothing is known and nothing was asked for, leaves no room.
-        left = self._bounds.most[self._bounds.output] - self._bounds.remainder
-        left = np.maximum(np.nan_to_num(left, nan=0.0, posinf=np.inf), 0.0)
-        self.register_buffer("left", torch.from_numpy(left).to(self.most.device), persistent=False)
+        output = torch.from_numpy(self._bounds.output).to(self.most.device)
+        left = (self.most.index_select(0, output) - self.remainder).nan_to_num(nan=0.0, posinf=torch.inf)
+        self.register_buffer("left", left.clamp_min(0.0), persistent=False)
 
     @property
     def bounds(self) -> AffineBounds:
