@@ -335,7 +335,8 @@ def info(model: ModelPath) -> None:
         "parameters": f"{sum(p.numel() for p in learned.network.parameters()):,}",
     }
     if learned.tether.bounded:
-        rows |= {"tether": _described(learned), "evidence": learned.tether.evidence}
+        why = f", because {record['why']}" if record.get("why") else ""
+        rows |= {"tether": _described(learned), "evidence": f"{learned.tether.evidence}{why}"}
     if learned.decreasing:
         rows["never rises in"] = ", ".join(learned.decreasing)
     rows |= _domain(learned) if learned.tether.limited else _half_width(learned)

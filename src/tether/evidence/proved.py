@@ -40,7 +40,7 @@ class Proved(Evidence):
             program = question.program()
             evaluate(program, question.lower[None], question.upper[None], derivatives=True)
         except (EnclosureError, ValueError) as error:
-            return f"`proved` must enclose {trusted.name}; {error}"
+            return f"M ({trusted.name}) cannot be proved: {error}"
         return None
 
     def range_over(self, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:

@@ -19,9 +19,9 @@ from tether.geometry.cells import Cells
 from tether.learning.crossfit import fit_ridge, fold_by_episode
 from tether.model import Frame
 from tether.tethers.affinebounds import AffineBounds
-from tether.tethers.blending import PINNED_REACH, opening
 from tether.tethers.expanding import expand, with_room
 from tether.tethers.growth import Aim, Grown
+from tether.tethers.opening import PINNED_REACH, opening
 from tether.tethers.room import Band, Spread, calibrate_room
 
 _MARGIN = 0.25

@@ -143,24 +143,23 @@ def judge(
     if not model.tether.holds:
         return Fit(learned.method, model, learned.history, measures, None)
     model.record |= _coverage(problem, model)
-    certificate = None
+    tries = evaluations or _TRIES_PER_CELL * (model.tether.memories or len(model.frame.landmarks()))
+    found = attack(model, problem.trusted, evaluations=tries, seed=learned.seed, jobs=jobs)
     hold = replace(
         measure_hold(problem, model),
         gain=learned.gain,
         seconds_memories=built.seconds_memories,
         seconds_bounds=built.seconds_bounds,
+        attack_max_ratio=found.max_ratio,
+        attack_evaluations=found.evaluations,
     )
-    if model.tether.certifiable:
-        tries = evaluations or _TRIES_PER_CELL * (model.tether.memories or 1)
-        found = attack(model, problem.trusted, evaluations=tries, seed=learned.seed, jobs=jobs)
-        hold = replace(hold, attack_max_ratio=found.max_ratio, attack_evaluations=found.evaluations)
-        certificate = certify(
-            model,
-            problem.trusted,
-            transitions=problem.split.test,
-            probes=problem.probe_sets[2],
-            seed=learned.seed + 1,
-        )
+    certificate = certify(
+        model,
+        problem.trusted,
+        transitions=problem.split.test,
+        probes=problem.probe_sets[2],
+        seed=learned.seed + 1,
+    )
     return Fit(learned.method, model, learned.history, replace(measures, hold=hold), certificate)
 
 
