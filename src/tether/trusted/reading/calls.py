@@ -106,6 +106,8 @@ def call(reader: Reader, function: Any, arguments: Arguments, options: Options) 
         return handler(reader, *arguments, **options)
     if kind is types.FunctionType:
         return _result(reader, read(reader, function)(*arguments, **options))
+    if kind is types.MethodType and type(function.__self__) is np.random.Generator:
+        return _method(reader, function.__self__, function, function.__name__, arguments, options)
     if kind is types.MethodType:
         return call(reader, function.__func__, (function.__self__, *arguments), options)
     if kind is OfSymbol:

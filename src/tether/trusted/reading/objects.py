@@ -5,7 +5,6 @@ What Python looks up on a class is looked up here, so that each method of the us
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import operator
@@ -390,14 +389,23 @@ def construct(reader: Reader, kind: type, arguments: tuple[Any, ...], options: d
 
 def _named_tuple(reader: Reader, kind: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     names, defaults = kind._fields, kind._field_defaults
-    like = collections.namedtuple("Like", names)
-    if _code(vars(kind).get("__new__")) != _code(vars(like)["__new__"]):
+    if not _is_plain_tuple(vars(kind).get("__new__"), names):
         reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
     values = _values(kind.__name__, names, arguments, options)
     missing = [name for name in names if name not in values and name not in defaults]
     if missing:
         raise TypeError(f"{kind.__name__}() is missing {missing}")
     return tuple.__new__(kind, [values.get(name, defaults.get(name)) for name in names])
+
+
+def _is_plain_tuple(new: Any, names: tuple[str, ...]) -> bool:
+    """Whether a `__new__` is what Python writes for a named tuple."""
+    text = f"lambda _cls, {', '.join(names)}: _tuple_new(_cls, ({', '.join(names)},))"
+    like = compile(text, "<named tuple>", "eval").co_consts[0]
+    new = getattr(new, "__func__", new)
+    code = getattr(new, "__code__", None)
+    same = code is not None and (code.co_code, code.co_names) == (like.co_code, like.co_names)
+    return same and new.__globals__.get("_tuple_new") == tuple.__new__
 
 
 def _values(name: str, names: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:

@@ -259,10 +259,10 @@ class Reader:
             one.extend(list(self.iterate(two)))
             return one
         if first in (list, dict, set, deque, np.ndarray):
-            self.check_own(one)
             given, symbolic = self.prepared(two, name)
             if symbolic and (first is np.ndarray or second in self._kinds):
                 self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
+            self.check_own(one)
             return _IN_PLACE[name](one, given)
         return self.binary(name[:-1], one, two)
 
