@@ -73,6 +73,9 @@ class Nodes(Symbols):
             if type(operands[0]) is Boxed:
                 refuse("assignment", "in place, to an array without axes, cannot be followed", "Write x = x + y")
             name = name[:-1]
+        listed = [isinstance(operand, list | tuple) for operand in operands]
+        if any(listed) and not any(isinstance(operand, np.ndarray) for operand in operands):
+            refuse(name, "of a number and a list is not followed", "Make it with np.array")
         given = [array_of(operand) for operand in operands]
         if any(isinstance(operand, Node) for operand in given):
             return self._of_nodes(name, given)

@@ -159,7 +159,18 @@ def computed(reader: Reader, function: Any, arguments: Arguments, options: Optio
     arguments, options, symbolic = _given(reader, name, arguments, options)
     if symbolic:
         return _known(reader, reader.symbols.call(function, arguments, options))
-    return reader.made(function, function(*arguments, **options), (*arguments, *options.values()))
+    return _natively(reader, function, function, arguments, options)
+
+
+def _natively(reader: Reader, name: Any, function: Any, arguments: Arguments, options: Options) -> Any:
+    """What is computed of plain values, by whoever does it in M."""
+    try:
+        result = function(*arguments, **options)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        reader.refuse("it must not change what it did not make; it changes an array", "Copy it first")
+    return reader.made(name, result, (*arguments, *options.values()))
 
 
 def _known(reader: Reader, result: Any) -> Any:
@@ -227,6 +238,8 @@ def _method(
     reader: Reader, owner: Any, function: Any, name: str, arguments: Arguments, options: Options
 ) -> Any:
     kind = type(owner)
+    if name.startswith("__") and name != "__next__":
+        reader.refuse(f"it uses `{name}` of a {kind.__name__}")
     if kind is np.ufunc:
         return _of_ufunc(reader, owner, function, name, arguments, options)
     if kind in _MOVES and name in _MOVES[kind]:
@@ -300,7 +313,7 @@ def _of_ufunc(
     arguments, options, symbolic = _given(reader, name, arguments, options)
     if symbolic:
         return reader.symbols.call(function, arguments, options)
-    return reader.made(function, function(*arguments, **options), (*arguments, *options.values()))
+    return _natively(reader, function, function, arguments, options)
 
 
 def _of_array(
@@ -308,6 +321,8 @@ def _of_array(
 ) -> Any:
     """A method of one of NumPy's own arrays; with a symbol, the function of that name."""
     arguments, options, symbolic = _given(reader, name, arguments, options)
+    if name not in objects.ARRAYS_OWN:
+        reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
     if owner.dtype.hasobject:
         reader.refuse("it uses an array of objects", "Make it with np.array")
     if not symbolic:
@@ -408,8 +423,8 @@ def _enumerate(reader: Reader, values: Any, start: int = 0) -> Any:
 
 
 def _reversed(reader: Reader, values: Any) -> Any:
-    if type(values) in (list, tuple, range, str):
-        return reader.fresh(iter(list(values)[::-1]))
+    if type(values) in (list, tuple, range):
+        return reader.fresh(reversed(values))
     if type(values) not in (*reader.symbols.kinds, np.ndarray):
         reader.refuse(f"it reverses a {type(values).__name__}")
     return reader.fresh(iter(list(reader.iterate(values))[::-1]))

@@ -53,7 +53,7 @@ _MODULES = frozenset(
 """Modules of the standard library that M may look into."""
 _LIMITS = frozenset({"float_info", "maxsize"})
 """What M may ask of `sys`: it is the same whoever runs M."""
-_ARRAYS_OWN = frozenset(
+ARRAYS_OWN = frozenset(
     {"T", "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj",
      "choose", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "dtype", "fill", "flat",
      "flatten", "imag", "item", "itemsize", "mT", "max", "mean", "min", "nbytes", "ndim", "nonzero",
@@ -109,7 +109,7 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
         return _of_parents(reader, value, name)
     if is_object(reader, value):
         return _of_object(reader, value, name)
-    if kind is np.ndarray and name not in _ARRAYS_OWN:
+    if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
     known = kind in ATOMS or kind in MOVED or kind in ITERATORS or kind is np.ndarray or is_namedtuple(kind)
     if known or isinstance(value, (*FUNCTIONS, *DESCRIBED, slice, PARTIAL, np.random.Generator)):
@@ -373,6 +373,8 @@ def construct(reader: Reader, kind: type, arguments: tuple[Any, ...], options: d
         return _named_tuple(reader, kind, arguments, options)
     if issubclass(kind, Enum) or kind.__new__ is not object.__new__ or type(kind).__call__ is not type.__call__:
         reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
+    if _found(kind.__mro__, "__del__") is not _found:
+        reader.refuse(f"it makes a {kind.__name__}, which runs code when it is gone")
     if getattr(kind, "__abstractmethods__", None):
         raise TypeError(f"Can't instantiate abstract class {kind.__name__}")
     made = reader.fresh(object.__new__(kind))

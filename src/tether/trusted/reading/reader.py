@@ -20,6 +20,7 @@ from tether.trusted.reading.kinds import (
     FUNCTIONS,
     ITERABLE,
     ITERATORS,
+    KEYED,
     MOVED,
     NUMBERS,
     is_namedtuple,
@@ -81,7 +82,8 @@ class Reader:
 
     def fresh(self, value: Any) -> Any:
         """What was made while M runs, and may be changed by it."""
-        self._own[id(value)] = value
+        owner = root_of(value) if type(value) is np.ndarray else value
+        self._own[id(owner)] = owner
         return value
 
     def is_own(self, value: Any) -> bool:
@@ -287,7 +289,7 @@ class Reader:
     def _contains(self, values: Any, value: Any) -> bool:
         if objects.is_object(self, values):
             return objects.contains(self, values, value)
-        if type(values) in (dict, set, frozenset, str, range) or type(values) in ITERABLE - {list, tuple, deque}:
+        if type(values) in KEYED:
             if type(value) in self._kinds:
                 self.refuse("it looks for a number that is not known by `in`", "Compare it")
             return value in values

@@ -61,7 +61,11 @@ def rewritten(function: ast.FunctionDef | ast.Lambda, outside: frozenset[str], o
 
 
 def _check_names(function: ast.AST, outside: frozenset[str]) -> None:
-    """Refuses what writes to variables that were there before."""
+    """Refuses what writes to variables that were there before, and names that are the reader's."""
+    for node in ast.walk(function):
+        names = [getattr(node, part, None) for part in ("id", "arg", "name", "asname")]
+        if any(isinstance(name, str) and name.startswith("__reader_") for name in names):
+            raise UnreadableError("it uses a name that begins with `__reader_`", getattr(node, "lineno", 0))
     shared: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Global):
@@ -199,6 +203,7 @@ class _Rewriter(ast.NodeTransformer):
         call = self._ask(node, "call", self.visit(node.func), *self._all(node.args))
         for part in node.keywords:
             value = self.visit(part.value)
+            part.arg = None if part.arg is None else self._mangled(part.arg)
             part.value = value if part.arg is not None else self._ask(part.value, "mapping", value)
         call.keywords = node.keywords
         return call

@@ -124,7 +124,7 @@ def _place(code: CodeType, tree: ast.Module) -> tuple[Any, str | None]:
         (node, owner)
         for node, owner in _functions(tree, None)
         if _first_line(node) == code.co_firstlineno
-        and getattr(node, "name", "<lambda>") in (code.co_name, f"__{code.co_name.partition('__')[2]}")
+        and getattr(node, "name", "<lambda>") == code.co_name
         and all(_holds(node, place) for place in places)
     ]
     if not found or (len(found) > 1 and not places):
