@@ -24,8 +24,8 @@ ITERABLE = frozenset({list, tuple, dict, set, frozenset, deque, range, str, byte
 KEYED = frozenset({dict, set, frozenset, str, bytes, range, type({}.keys())})
 """In which Python finds something by itself, without comparing numbers that may not be known."""
 ITERATORS = frozenset(
-    {types.GeneratorType, zip, enumerate, type(iter([])), type(iter(())), type(iter(range(1))), type(iter("")),
-     type(iter(range(2**70))),
+    {types.GeneratorType, zip, enumerate, type(iter([])), type(iter(())), type(iter(range(1))),
+     type(iter(range(2**70))), type(iter("")),
      type(iter({})), type(iter({}.values())), type(iter({}.items())), type(iter(set())), type(reversed([])),
      type(reversed(())), type(iter(deque())), np.flatiter, np.ndindex, itertools.accumulate, itertools.chain,
      itertools.repeat, itertools.product, itertools.combinations, itertools.permutations, itertools.islice,

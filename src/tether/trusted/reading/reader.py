@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tether.trusted.reading import calls, objects
+from tether.trusted.reading.computing import is_native, joined
 from tether.trusted.reading.kinds import (
     ATOMS,
     DESCRIBED,
@@ -98,13 +99,18 @@ class Reader:
             kind = type(value).__name__
             self.refuse(f"it must not change what it did not make; it changes a {kind}", "Copy it first")
 
+    def check_names(self, names: dict[Any, Any]) -> None:
+        """Refuses a module's own dictionary, which tells of those who trace."""
+        if is_namespace(names):
+            self.refuse("it looks into the names of a module", "Import what it needs")
+
     def prepared(self, value: Any, name: str, depth: int = 0) -> tuple[Any, bool]:
         """A value as NumPy and Python may be given it, and whether there is a symbol in it.
 
         Arrays that were there before become ones that cannot be written to; functions are read.
         """
         kind = type(value)
-        if kind in ATOMS or isinstance(value, type | types.ModuleType) or isinstance(value, DESCRIBED):
+        if kind in ATOMS or isinstance(value, (type, types.ModuleType, *DESCRIBED)):
             return value, False
         if kind in self._kinds:
             return value, True
@@ -115,9 +121,10 @@ class Reader:
         if (kind in MOVED and kind is not deque) or kind is slice or is_namedtuple(kind):
             return self._prepared_container(value, kind, name, depth)
         if isinstance(value, FUNCTIONS) or kind is objects.PARTIAL:
-            known = calls.is_native(value)
-            return (value, False) if known else (self.callable(value), True)
-        self.refuse(f"it gives `{name}` a {kind.__name__}, which cannot be followed", "Give arrays or numbers")
+            return (value, False) if is_native(value) else (self.callable(value), True)
+        self.refuse(
+            f"it gives `{name}` a {kind.__name__}, which cannot be followed", "Give arrays or numbers"
+        )
 
     def _plain_array(self, value: np.ndarray, name: str) -> np.ndarray:
         if value.dtype.hasobject:
@@ -129,6 +136,8 @@ class Reader:
         return view
 
     def _prepared_container(self, value: Any, kind: Any, name: str, depth: int) -> tuple[Any, bool]:
+        if kind is dict:
+            self.check_names(value)
         if kind is slice:
             parts: Any = (value.start, value.stop, value.step)
         elif kind is dict:
@@ -217,6 +226,8 @@ class Reader:
             return objects.binary(self, name, one, two)
         one, two = (tuple(tuple.__iter__(v)) if is_namedtuple(type(v)) else v for v in (one, two))
         if {type(one), type(two)} <= MOVED | {int, bool} and name in _MOVING:
+            for value in (one, two):
+                self.check_names(value if type(value) is dict else {})
             result = _BINARY[name](one, two)  # which moves entries, and looks at none
             return self.fresh(result) if type(result) is not tuple else result
         return self._computed(name, _BINARY[name], one, two)
@@ -328,13 +339,12 @@ class Reader:
             found = values[self._integer_index(index)]
             return self.fresh(found) if kind is list and by is slice else found
         if kind is dict:
-            if is_namespace(values):
-                self.refuse("it looks into the names of a module", "Import what it needs")
+            self.check_names(values)
             return values[index]
         if kind is np.ndarray:
             return self._item_of_array(values, index)
         if kind in _JOINERS or kind in _GRIDS:
-            return calls.joined(self, values, index)
+            return joined(self, values, index)
         return objects.item(self, values, index)
 
     def _integer_index(self, index: Any) -> Any:
@@ -416,6 +426,7 @@ class Reader:
         """What two stars unpack."""
         if type(values) is not dict:
             self.refuse(f"it unpacks a {type(values).__name__}", "Use a dict")
+        self.check_names(values)
         return values
 
     def text(self, value: Any) -> Any:

@@ -92,7 +92,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _ask(self, node: ast.AST, name: str, *arguments: Any) -> ast.Call:
         """A call of the reader, where the node stands."""
-        given = [part if isinstance(part, ast.AST) else ast.Constant(part) for part in arguments]
+        given: list[Any] = [part if isinstance(part, ast.AST) else ast.Constant(part) for part in arguments]
         reader = ast.Attribute(ast.Name(READER, ast.Load()), name, ast.Load())
         call = ast.Call(reader, given, [])
         ast.copy_location(call, node)
@@ -142,7 +142,7 @@ class _Rewriter(ast.NodeTransformer):
             raise UnreadableError("it yields inside a comparison", node.lineno)
         return self._chain(node, names, parts[0], parts[1:])
 
-    def _chain(self, node: ast.AST, names: list[str], left: ast.AST, others: list[ast.AST]) -> ast.AST:
+    def _chain(self, node: ast.AST, names: list[str], left: Any, others: list[Any]) -> Any:
         """``a < b < c``: the reader keeps b, which is asked for once."""
         if len(names) == 1:
             return self._ask(node, "compare", names[0], left, others[0])
@@ -375,7 +375,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         node.iter = self._ask(node.iter, "iterate", self.visit(node.iter))
-        first: list[ast.AST] = []
+        first: list[Any] = []
         if isinstance(node.target, ast.Name):
             node.target = self.visit(node.target)
         else:

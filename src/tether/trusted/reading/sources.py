@@ -1,8 +1,8 @@
 """From a function to its code rewritten: its source is found, compared with what runs, and compiled again."""
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import copy
 import functools
