@@ -20,6 +20,7 @@ from tether.trusted.reading.kinds import (
     FUNCTIONS,
     ITERATORS,
     MOVED,
+    READ,
     is_engine,
     is_namedtuple,
     is_stranger,
@@ -109,7 +110,7 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
         return _of_object(reader, value, name)
     if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
-    known = kind in ATOMS or kind in MOVED or kind in ITERATORS or kind is np.ndarray or is_namedtuple(kind)
+    known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray or is_namedtuple(kind)
     if known or isinstance(value, (*FUNCTIONS, *DESCRIBED, slice, PARTIAL, np.random.Generator)):
         found = getattr(value, name)
         return reader.fresh(found) if type(found) is np.flatiter else found
