@@ -78,7 +78,15 @@ def _is_written(kind: type) -> bool:
     if not kind.__flags__ & _HEAP or is_engine(module):
         return False
     # A class in code without a module says that it is of `builtins`; Python's own there are not of the heap.
-    return not is_stranger(module) or module.partition(".")[0] in _BASES or module == "builtins"
+    if module == "builtins" or not is_stranger(module):
+        return True
+    return module in _BASES and is_librarys(kind)
+
+
+def is_librarys(kind: type) -> bool:
+    """Whether a class is of the standard library, and does not only say so."""
+    module = str(kind.__module__)
+    return is_stranger(module) and vars(sys.modules.get(module, types)).get(kind.__name__) is kind
 
 
 def is_namedtuple(kind: type) -> bool:

@@ -22,6 +22,7 @@ from tether.trusted.reading.kinds import (
     MOVED,
     READ,
     is_engine,
+    is_librarys,
     is_namedtuple,
     is_stranger,
     is_users_class,
@@ -144,7 +145,7 @@ def _of_object(reader: Reader, value: Any, name: str) -> Any:
     kind = type(value)
     _check_plain(reader, kind)
     found = _found(kind.__mro__, name)
-    if isinstance(found, property | types.MemberDescriptorType | types.GetSetDescriptorType):
+    if type(found) in (property, types.MemberDescriptorType, types.GetSetDescriptorType):
         return _bound(reader, found, value, kind)
     held = _names(value)
     if held is not None and name in held:
@@ -166,22 +167,22 @@ def _names(value: Any) -> dict[str, Any] | None:
 def _check_plain(reader: Reader, kind: type) -> None:
     """Refuses a class whose attributes are looked up by code of its own."""
     for part in kind.__mro__[:-1]:
-        for name in _ASKS if not is_stranger(part.__module__) else ():
+        for name in () if is_librarys(part) else _ASKS:
             if name in vars(part):
                 reader.refuse(f"it uses `{name}` of the class {kind.__name__}", "Use plain attributes")
 
 
 def _bound(reader: Reader, found: Any, value: Any, kind: type) -> Any:
     """What an entry of a class is for an object of it, or for the class itself where `value` is None."""
-    if isinstance(found, staticmethod):
-        return found.__func__
-    if isinstance(found, classmethod):
-        return types.MethodType(found.__func__, kind)
-    if isinstance(found, property) and value is not None:
-        return reader.call(found.fget, value)
-    if isinstance(found, functools.cached_property) and value is not None:
-        return _cached(reader, found, value)
     descriptor: Any = found
+    if type(found) is staticmethod:
+        return descriptor.__func__
+    if type(found) is classmethod:
+        return types.MethodType(descriptor.__func__, kind)
+    if type(found) is property and value is not None:
+        return reader.call(descriptor.fget, value)
+    if type(found) is functools.cached_property and value is not None:
+        return _cached(reader, descriptor, value)
     if isinstance(descriptor, _BOUND):
         return descriptor if value is None else type(descriptor).__get__(descriptor, value, kind)
     if not hasattr(type(descriptor), "__get__"):
@@ -218,7 +219,7 @@ def set_plainly(reader: Reader, owner: Any, name: str, value: Any) -> None:
     found = _found(type(owner).__mro__, name)
     if name.startswith("__") or not is_object(reader, owner):
         reader.refuse(f"it sets `{name}`")
-    if isinstance(found, property):
+    if type(found) is property:
         reader.call(found.fset, owner, value)
         return
     known = (types.MemberDescriptorType, functools.cached_property, types.FunctionType)

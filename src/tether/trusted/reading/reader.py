@@ -226,6 +226,8 @@ class Reader:
             return self.symbols.operator(name, one, two)
         if objects.is_object(self, one) or objects.is_object(self, two):
             return objects.binary(self, name, one, two)
+        if name in ("==", "!=") and _is_named(one) and _is_named(two):
+            return _BINARY[name](one, two)  # functions, classes, modules: which is which
         one, two = (tuple(tuple.__iter__(v)) if is_namedtuple(type(v)) else v for v in (one, two))
         if {type(one), type(two)} <= MOVED | {int, bool} and name in _MOVING:
             self.check_names(one)
@@ -466,6 +468,10 @@ class Reader:
 
 
 _MOVING = frozenset({"+", "*", "|", "&", "-", "^"})
+
+
+def _is_named(value: Any) -> bool:
+    return value is None or type(value) is str or isinstance(value, (*FUNCTIONS, type, types.ModuleType))
 
 
 def _name(function: Any) -> str:
