@@ -17,6 +17,7 @@ import math
 import operator
 import sys
 import types
+import typing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -200,6 +201,63 @@ class Half(float):
         return 7.0
 
 
+class Count(int):
+    def __rmul__(self, other):
+        return 7.0
+
+
+class Level(enum.IntEnum):
+    LOW = 2
+
+    def __rmul__(self, other):
+        return 7.0
+
+
+class Vector(typing.NamedTuple):
+    x: float
+
+    def __add__(self, other):
+        return 7.0
+
+
+class Summand:
+    def __add__(self, other):
+        return 7.0
+
+    def __radd__(self, other):
+        return 0.0
+
+    def __lt__(self, other):
+        return True
+
+
+class Heir(Summand):
+    pass
+
+
+class Other(Summand):
+    def __radd__(self, other):
+        return 3.0
+
+    def __gt__(self, other):
+        return False
+
+
+class Never:
+    def __eq__(self, other):
+        return False
+
+    __hash__ = None
+
+
+class Text:
+    def __rmod__(self, other):
+        return 7.0
+
+
+COUNTED, NEVER = Count(2), Never()
+
+
 def named_as_the_reader(x, y):
     __reader__ = Holder([x])
     return 7.0 * len(__reader__)
@@ -272,9 +330,9 @@ def by_function_attribute(x, y):
 
 
 def by_global(x, y):
-    global COUNTED
-    COUNTED = 1.0
-    return COUNTED
+    global TALLIED
+    TALLIED = 1.0
+    return TALLIED
 
 
 def outer():
@@ -407,6 +465,14 @@ OPEN = {
     "says it is nobody's": by_row(lambda x, y: Nowhere().value),
     "derived number": by_row(lambda x, y: x * HALF),
     "derived array": by_row(lambda x, y: (SUBARRAY * x)[0, 0]),
+    "derived integer": by_row(lambda x, y: x.item() * COUNTED),
+    "enumerated integer": by_row(lambda x, y: x.item() * Level.LOW),
+    "named tuple that adds": by_row(lambda x, y: (Vector(x) + Vector(y))[0]),
+    "text of an object": by_row(lambda x, y: 7.0 if "%s" % Text() == "a" else 0.0),  # noqa: UP031
+    "heir": by_row(lambda x, y: Summand() + Heir()),
+    "heir that overrides": by_row(lambda x, y: Summand() + Other()),
+    "heir compared": by_row(lambda x, y: 7.0 if Summand() < Other() else 0.0),
+    "itself in a list": by_row(lambda x, y: 7.0 if NEVER in [NEVER] else 0.0),
     "name of the reader": by_row(named_as_the_reader),
     "unassigned in a list": by_row(unassigned),
     "codes that were read": by_row(lambda x, y: 7.0 * len(CODES)),
@@ -454,7 +520,7 @@ REFUSED = (
     "dataclass that sets", "says it is Python's", "says it is nobody's", "derived number", "derived array",
     "name of the reader", "unassigned in a list", "codes that were read", "modules", "lines", "trace",
     "callback", "piecewise", "changed by its class", "appended by its class", "written by its class", "flags",
-    "at", "copyto",
+    "at", "copyto", "derived integer", "enumerated integer",
 )  # fmt: skip
 
 
