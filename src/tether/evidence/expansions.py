@@ -56,7 +56,7 @@ class Leaves:
         """One after the other."""
         return cls(*(np.concatenate(part) for part in zip(*(p._parts() for p in parts), strict=True)))
 
-    def _parts(self) -> tuple[Array, ...]:
+    def _parts(self) -> tuple[NDArray, ...]:
         return self.middle, self.value, self.slope, self.remainder, self.shares, self.centred
 
 

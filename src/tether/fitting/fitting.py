@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from tether.claims.attack import attack
@@ -254,8 +255,8 @@ def _record(problem: Problem, config: FitConfig, history: History) -> dict[str, 
 def _coverage(problem: Problem, model: Model) -> dict[str, float]:
     """Shares of what was held out that lie in the domain, and of D that keep to the delta asked for."""
     data, probes = (model.limits(part[2].inputs) for part in (problem.data, problem.probes))
-    shares = {"coverage_D": data.in_domain, "coverage_omega": probes.in_domain}
-    if model.record["config"]["delta"] is not None:
-        asked = resolve_budget(model.record["config"]["delta"], model.schema)
-        shares["delta_kept_D"] = (data.delta <= asked).all(axis=1)
-    return {name: float(share.mean()) for name, share in shares.items()}
+    shares = {"coverage_D": float(data.in_domain.mean()), "coverage_omega": float(probes.in_domain.mean())}
+    asked = resolve_budget(model.record["config"]["delta"], model.schema)
+    if asked is not None:
+        shares["delta_kept_D"] = float(np.logical_and.reduce(data.delta <= asked, axis=1).mean())
+    return shares

@@ -79,8 +79,7 @@ class Spread:
 
     def part(self, rows: NDArray[np.bool_]) -> Spread:
         """Some rows."""
-        given = (self.cell, self.distance, self.episode, self.opening)
-        return Spread(*(values[rows] for values in given))
+        return Spread(self.cell[rows], self.distance[rows], self.episode[rows], self.opening[rows])
 
 
 def calibrate_room(
