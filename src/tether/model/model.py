@@ -283,10 +283,13 @@ def derivatives_of(following: Tensor, inputs: Tensor, states: int) -> Linearizat
 
 def _first_parameter(network: nn.Module, default: Tensor) -> Tensor:
     """What says where a network is and in which dtype: without looking at all that it has."""
-    for module in network.modules():
+    waiting: list[nn.Module] = [network]
+    while waiting:
+        module = waiting.pop()
         for parameter in module._parameters.values():
             if parameter is not None:
                 return parameter
+        waiting += [child for child in reversed(module._modules.values()) if child is not None]
     return default
 
 
