@@ -7,7 +7,6 @@ products over entries, of which NumPy does not say in which order it adds.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from numbers import Number
 from typing import Any
@@ -25,6 +24,7 @@ from tether.programs.scalars import (
     choose,
     is_condition,
     refuse_kin,
+    truth_of,
 )
 
 
@@ -90,14 +90,6 @@ class Traced(np.ndarray):
 
     conj = conjugate
 
-    def view(self, *arguments: Any, **options: Any) -> Any:
-        """For NumPy and this package only."""
-        asked = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-        kinds = [value for value in (*arguments, *options.values()) if isinstance(value, type)]
-        if asked not in ("numpy", "tether") or not all(kind in (np.ndarray, Traced) for kind in kinds):
-            refuse_unsupported("view")
-        return np.ndarray.view(self, *arguments, **options)
-
     def take(self, *arguments: Any, **options: Any) -> Any:
         """As ``ndarray.take``."""
         found = np.ndarray.take(self, *arguments, **options)
@@ -112,16 +104,6 @@ class Traced(np.ndarray):
         if self.size and all(map(is_condition, self.flat)):
             refuse_unsupported("put")
         np.ndarray.put(self, _plain_index(indices), numbers_of(values), mode)
-
-    @property
-    def flat(self) -> Any:
-        """As ``ndarray.flat``."""
-        found = np.ndarray.flat.__get__(self)  # type: ignore[attr-defined]
-        return found if _is_ours(sys._getframe(1)) else _Flat(self)
-
-    @flat.setter
-    def flat(self, value: Any) -> None:
-        _Flat(self)[:] = value
 
     @property
     def dtype(self) -> Any:
@@ -143,7 +125,7 @@ class Traced(np.ndarray):
         return np.round(self, decimals)
 
 
-class _Flat:
+class Flat:
     """An array's entries one after the other, as M sees them."""
 
     def __init__(self, array: Traced) -> None:
@@ -162,7 +144,7 @@ class _Flat:
             refuse("flat", "of conditions cannot be assigned to", "Index the array")
         np.ndarray.flat.__get__(array)[_plain_index(index)] = numbers_of(value)  # type: ignore[attr-defined]
 
-    def __iter__(self) -> _Flat:
+    def __iter__(self) -> Flat:
         return self
 
     def __next__(self) -> Any:
@@ -174,11 +156,6 @@ class _Flat:
     def copy(self) -> Any:
         """A copy, along one axis."""
         return self[:].copy()
-
-
-def _is_ours(frame: Any) -> bool:
-    """Whether the code is of this package."""
-    return frame.f_globals.get("__name__", "").startswith("tether.programs")
 
 
 def _of_objects(array: np.ndarray) -> bool:
@@ -199,26 +176,13 @@ def _pythons(values: Any) -> Any:
     return values.item() if isinstance(values, Node) else values
 
 
-def _refused(name: str) -> Any:
-    """An attribute that M must not ask for; NumPy and this package may."""
-
-    def asked(array: Traced) -> Any:
-        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] not in ("numpy", "tether"):
-            refuse_unsupported(name)
-        return getattr(np.ndarray, name).__get__(array)
-
-    return property(asked)
-
-
 # Nodes in an array of objects answer these as floats would; no other attribute is answered.
-_ANSWERED = frozenset(
-    {"T", "all", "any", "argmax", "argmin", "choose", "clip", "compress", "copy", "cumprod", "cumsum",
-     "diagonal", "flatten", "mT", "max", "min", "ndim", "nonzero", "prod", "ravel", "real", "repeat",
-     "reshape", "shape", "size", "sort", "squeeze", "sum", "swapaxes", "transpose"}
+ANSWERED = frozenset(
+    {"T", "all", "any", "argmax", "argmin", "astype", "choose", "clip", "compress", "conj", "conjugate",
+     "copy", "cumprod", "cumsum", "diagonal", "dot", "dtype", "fill", "flatten", "item", "mT", "max", "mean",
+     "min", "ndim", "nonzero", "prod", "put", "ravel", "real", "repeat", "reshape", "round", "shape", "size",
+     "sort", "squeeze", "sum", "swapaxes", "take", "tolist", "transpose"}
 )  # fmt: skip
-for _name in dir(np.ndarray):
-    if not _name.startswith("__") and _name not in _ANSWERED and _name not in vars(Traced):
-        setattr(Traced, _name, _refused(_name))
 
 
 def wrap(value: Any) -> Any:
@@ -331,7 +295,7 @@ def _plain_index(index: Any) -> Any:
     if isinstance(index, list) and graph_of(index) is not None:
         index = wrap(index)
     if _is_conditional(index):
-        decided = np.frompyfunc(bool, 1, 1)(plain_objects(index))
+        decided = np.frompyfunc(truth_of, 1, 1)(plain_objects(index))
         return np.asarray(decided).astype(bool)
     if graph_of(index) is not None:
         refuse("indexing", "must be by constants", "Use np.where on decided conditions")

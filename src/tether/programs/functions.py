@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported, remembered
-from tether.programs.scalars import Node, Whole, is_condition
+from tether.programs.scalars import Node, Whole, entrywise, is_condition
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
 
@@ -120,7 +121,8 @@ def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
         arguments = (target, mask, wrap(numbers_of(values)))
     if function not in _JOINS and any(type(value) is Whole for value in arguments):
         refuse(function.__name__, "must be given floats; NumPy makes integers of these", "Multiply by 1.0")
-    result = function._implementation(*arguments, **options)
+    with entrywise() if function is np.cross else nullcontext():
+        result = function._implementation(*arguments, **options)
     if function in _JOINS and isinstance(result, np.ndarray):
         plain = plain_objects(np.asarray(result).view(np.ndarray))  # what lists hold becomes floats
         result = conform(function.__name__, plain, function, arguments, options)

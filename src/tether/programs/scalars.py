@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Number
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,9 +37,9 @@ class Node:
         return self.graph.conditions[self.number]
 
     def __bool__(self) -> bool:
-        if decide is None:
-            refuse("if", "cannot be decided after the trace has ended")
-        return decide(self if self.is_condition else as_node(apply(np.not_equal, self, 0.0), self.graph))
+        if not asked:
+            refuse("if", "reaches a number by code that is not read", "Use arrays")
+        return truth_of(self)
 
     def __float__(self) -> NoReturn:
         refuse(
@@ -69,14 +69,6 @@ class Node:
 
     def __format__(self, _specification: str) -> str:
         return repr(self)
-
-    # M may ask what kind of number it was given.
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return np.bool_ if self.is_condition else np.float64
-
-    def __invert__(self) -> NoReturn:
-        refuse("~", "of one condition depends on whether it is Python's or NumPy's", "Use `not`")
 
     def tolist(self) -> Node:
         """Itself, as Python's number."""
@@ -112,15 +104,21 @@ class Node:
          "shape", "size", "squeeze", "sum", "swapaxes", "take", "transpose"}
     )  # fmt: skip
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or decide is None:
-            raise AttributeError(name)  # asked by NumPy: M's code may not name these
+    def answer(self, name: str) -> Any:
+        """An attribute, as M's number has it."""
+        if name in ("tolist", "item"):
+            return getattr(self, name)
         if name not in self._answers:
             refuse(name, "of a number that is not known is not answered", "Leave it out")
         found = getattr(self._as_array(), name)
         if not callable(found):
             return _without_axes(found)
         return lambda *arguments, **options: _without_axes(found(*arguments, **options))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.answer(name)  # NumPy's own code asks; M's asks for the answer
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """For this package only: NumPy adds up what it makes an array of objects of in another order."""
@@ -131,34 +129,12 @@ class Node:
             refuse("array", "cannot be made by NumPy itself of numbers that are not known", "Use np.array")
         return self._as_array().view(np.ndarray)
 
-    def __round__(self, digits: int | None = None) -> Any:
-        return _whole(np.rint, self) if digits is None else np.round(self, digits)  # type: ignore[call-overload]
-
-    def __trunc__(self) -> Any:
-        return _whole(np.trunc, self)
-
-    def __floor__(self) -> Any:
-        return _whole(np.floor, self)
-
-    def __ceil__(self) -> Any:
-        return _whole(np.ceil, self)
-
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
-
 
 class Plain(Node):
     """A number that is Python's float in M, or a truth value of its own: neither has what NumPy's have."""
 
     __slots__ = ()
     _answers = frozenset({"real", "conjugate"})
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return bool if self.is_condition else float
 
     def tolist(self) -> NoReturn:
         """Refused: Python's numbers have no such thing."""
@@ -172,9 +148,10 @@ class Plain(Node):
         del index
         refuse("indexing", "is not known to Python's own numbers", "Leave it out")
 
-    def __getattr__(self, name: str) -> Any:
-        found = Node.__getattr__(self, name)
-        return self if name == "real" else found if name.startswith("__") else lambda: self
+    def answer(self, name: str) -> Any:
+        """An attribute, as Python's number has it."""
+        Node.answer(self, name)
+        return self if name == "real" else lambda: self
 
     def as_numpys(self) -> Node:
         """The same number as NumPy's."""
@@ -187,10 +164,6 @@ class Whole(Node):
     __slots__ = ()
     _answers = frozenset()
     tolist, item, __getitem__ = Plain.tolist, Plain.item, Plain.__getitem__
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return int
 
     def as_float(self) -> Node:
         """The same number as a float: rounded, unless it was one before it was an integer."""
@@ -211,15 +184,8 @@ class Boxed(Node):
     __slots__ = ()
     _answers = frozenset({"dtype", "max", "mean", "min", "ndim", "prod", "shape", "size", "sum"})
 
-    def _refuse(self, *others: Any) -> Any:
-        del others
-        refuse("assignment", "in place, to an array without axes, cannot be followed", "Write x = x + y")
 
-    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = __ipow__ = _refuse
-    __iand__ = __ior__ = __ixor__ = __setitem__ = _refuse
-
-
-def _whole(ufunc: np.ufunc, *operands: Any) -> Any:
+def to_whole(ufunc: np.ufunc, *operands: Any) -> Any:
     """What is exact in Python's integers: the same number, with at most the rounding that is allowed for."""
     if any(isinstance(value, Node) and value.is_condition for value in operands):
         refuse(ufunc.__name__, "of conditions is not float64", "Multiply by 1.0 first")
@@ -241,25 +207,10 @@ _INTEGERS = frozenset({codes.FLOOR, codes.CEIL, codes.TRUNC, codes.RINT, codes.C
 
 
 def asked_by_us(frame: FrameType | None) -> bool:
-    """Whether NumPy was called by this package, on its own account."""
+    """Whether NumPy was called by this package."""
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "numpy":
         frame = frame.f_back
-    if frame is None or frame.f_code.co_name == "call_for_user":
-        return False
-    return str(frame.f_globals.get("__name__")).startswith("tether.programs")
-
-
-def _in_product(frame: FrameType) -> bool:
-    """Whether the operation at hand is `@`, which only NumPy does to entries of an array of objects."""
-    code = frame.f_code
-    if id(code) not in _products:
-        lines = dis.get_instructions(code)
-        found = {line.offset for line in lines if line.opname == "BINARY_OP" and line.argrepr in ("@", "@=")}
-        _products[id(code)] = code, found
-    return frame.f_lasti in _products[id(code)][1]
-
-
-_products: dict[int, tuple[CodeType, set[int]]] = {}
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith("tether.programs")
 
 
 def _without_axes(value: Any) -> Any:
@@ -267,61 +218,83 @@ def _without_axes(value: Any) -> Any:
     return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 
-def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
+def operate(ufunc: np.ufunc, *operands: Any) -> Any:
+    """What Python's operator gives that stands for a ufunc, of a node among others; of arrays, what NumPy does."""
+    if any(isinstance(value, np.ndarray) for value in operands):
+        return ufunc(*operands)
+    for value in operands:
+        refuse_kin(value, ufunc.__name__)
+    if not all(isinstance(value, Node | Number | np.bool_) for value in operands):
+        return _of_another(ufunc, operands)
+    if ufunc in _OF_WHOLE and all(type(value) in (Whole, int) for value in operands):
+        return to_whole(ufunc, *operands)
+    graph = next(value.graph for value in operands if isinstance(value, Node))
+    kinds = tuple(map(type, operands))
+    with graph.called(("operator", ufunc, kinds)):
+        result = apply(ufunc, *operands)
+    if isinstance(result, Node) and all(kind in _PYTHONS for kind in kinds):
+        return Plain(result.graph, result.number)
+    if type(result) is Plain:
+        return result.as_numpys()
+    if isinstance(result, bool) and ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+        refuse(ufunc.__name__, "with what decides it leaves a truth value of unknown kind", "Leave it out")
+    return result
+
+
+def _of_another(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
+    """An operator of a number and what is none."""
+    other = next(value for value in operands if not isinstance(value, Node | Number | np.bool_))
+    if ufunc in (np.equal, np.not_equal) and (other is None or type(other) is str):
+        return ufunc is np.not_equal
+    refuse(ufunc.__name__, f"of a number and a {type(other).__name__} is not followed", "Use arrays")
+
+
+def truth_of(node: Any) -> bool:
+    """``bool`` of a number or condition, which is decided one way and the other, in turn."""
+    if not isinstance(node, Node):
+        return bool(node)
+    if decide is None:
+        refuse("if", "cannot be decided after the trace has ended")
+    return decide(node if node.is_condition else as_node(apply(np.not_equal, node, 0.0), node.graph))
+
+
+asked = False
+"""Whether NumPy asks entries because this package asked it to."""
+
+
+@contextmanager
+def entrywise() -> Iterator[None]:
+    """While NumPy does to entries, one by one, what Python does to numbers: it compares, or multiplies them."""
+    global asked
+    before, asked = asked, True
+    try:
+        yield
+    finally:
+        asked = before
+
+
+def _answer(ufunc: np.ufunc, reflected: bool = False) -> Callable[..., Any]:
+    """Python's method for an operator: whoever calls it was not read, but for NumPy where it was asked to."""
+
     def method(self: Node, *other: Any) -> Any:
-        if other and (isinstance(other[0], np.ndarray) or not isinstance(other[0], Node | Number)):
-            return _of_another(self, ufunc, other[0])
-        for value in other:
-            refuse_kin(value, ufunc.__name__)
-        operands = (*other, self) if reflected else (self, *other)
-        if _in_product(sys._getframe(1)):
-            refuse("@", "must be of arrays of floats; got an array of objects", "Make it with np.array")
-        if ufunc in _OF_WHOLE and all(type(value) in (Whole, int) for value in operands):
-            return _whole(ufunc, *operands)
-        kinds = tuple(map(type, operands))
-        with self.graph.called(("operator", ufunc, kinds)):
-            result = apply(ufunc, *operands)
-        if isinstance(result, Node) and all(kind in _PYTHONS for kind in kinds):
-            return Plain(result.graph, result.number)
-        if type(result) is Plain:
-            return result.as_numpys()
-        if isinstance(result, bool) and ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
-            refuse(
-                ufunc.__name__, "with what decides it leaves a truth value of unknown kind", "Leave it out"
-            )
-        return result
+        if not asked:
+            refuse(ufunc.__name__, "reaches a number by code that is not read", "Use arrays")
+        return operate(ufunc, *((*other, self) if reflected else (self, *other)))
 
     return method
 
 
-def _of_another(self: Node, ufunc: np.ufunc, other: Any) -> Any:
-    """An operator of a number and what is none."""
-    if isinstance(other, list | tuple):
-        refuse(ufunc.__name__, "of a number and a list is not followed", "Make it with np.array")
-    nothing = ufunc in (np.equal, np.not_equal) and (other is None or isinstance(other, str))
-    if isinstance(other, np.ndarray) or nothing:
-        return NotImplemented  # an array answers for itself
-    if type(self) in (Plain, Whole) and not hasattr(type(other), "__array_ufunc__"):
-        return NotImplemented  # Python's own number leaves it to the other, too
-    # NumPy's own would make an array of it, or ask its `__array_ufunc__`, where Python asks its operator.
-    refuse(ufunc.__name__, f"of a number and a {type(other).__name__} is not followed", "Use arrays")
-
-
 _PYTHONS = (Plain, Whole, float, int, bool)
-_OPERATORS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power,
-    "mod": np.remainder, "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}  # fmt: skip
 _OF_WHOLE = frozenset({np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute})
-for _name, _ufunc in _OPERATORS.items():
-    setattr(Node, f"__{_name}__", _operator(_ufunc))
-    setattr(Node, f"__r{_name}__", _operator(_ufunc, reflected=True))
-for _name, _ufunc in {
-    "neg": np.negative, "pos": np.positive, "abs": np.absolute, "lt": np.less,
-    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-}.items():  # fmt: skip
-    setattr(Node, f"__{_name}__", _operator(_ufunc))
+_COMPARING = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+    "ne": np.not_equal,
+}  # fmt: skip
+_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "neg": np.negative}
+for _name, _ufunc in (_COMPARING | _ARITHMETIC).items():
+    setattr(Node, f"__{_name}__", _answer(_ufunc))
+    if _name in _ARITHMETIC and _name != "neg":
+        setattr(Node, f"__r{_name}__", _answer(_ufunc, reflected=True))
 
 
 _SHORT: Any = (np.float16, np.float32)

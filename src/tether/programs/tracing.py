@@ -14,18 +14,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from tether.programs import arrays, refusal, scalars
 from tether.programs import graph as codes
-from tether.programs.constructors import adopt, tracing_constructors
 from tether.programs.graph import Graph
 from tether.programs.program import Program
+from tether.programs.reading import Nodes
 from tether.programs.refusal import EnclosureError
 from tether.programs.scalars import Node
-from tether.trusted.conduct import complain, watched
+from tether.trusted.reading import Reader
 
 Function = Callable[[Any, Any], Any]
 
@@ -185,10 +185,9 @@ def trace(function: Function, *, states: int, controls: int) -> Program:
 def _traced(function: Function, states: int, controls: int, sharing: bool) -> Program:
     graph = Graph(sharing=sharing)
     run = _Run(function, graph, states, states + controls)
-    with tracing_constructors(function):
-        outputs = run.explore({})
-        program = Program.from_graph(graph, outputs, states + controls)
-        run.check_batches(program)
+    outputs = run.explore({})
+    program = Program.from_graph(graph, outputs, states + controls)
+    run.check_batches(program)
     return program
 
 
@@ -309,9 +308,8 @@ class _Run:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with watched(adopt) as found:
-                    result = self.function(*given)
-            complain(found, _raise_refusal)
+                with Reader(Nodes()) as reader:
+                    result, _ = reader.prepared(reader.call(self.function, *given), "return")
             if refusal.swallowed:
                 raise refusal.swallowed[0]
             _check_untouched(given, symbols)
@@ -380,10 +378,6 @@ def _renamed(graph: Graph, number: int, known: dict[int, int]) -> int:
             turn = 0 if graph.closed[node] else graph.turns[node]
             known[node] = graph.add(*given, turn=turn, whole=graph.wholes[node])
     return known[number]
-
-
-def _raise_refusal(message: str) -> NoReturn:
-    raise EnclosureError(message)
 
 
 def _last_line(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tether.trusted.reading.kinds import is_engine, is_stranger
 from tether.trusted.reading.sources import line_of, was_read
 
 _OWN = f"{Path(__file__).parents[2]}{os.sep}"
@@ -58,7 +59,7 @@ class Tripwire:
             code = frame.f_code
             known = self._known.get(code)
             if known is None:
-                known = self._known[code] = was_read(code) or not _is_users(code.co_filename)
+                known = self._known[code] = was_read(code) or not _is_users(frame)
             if not known:
                 self._complain(
                     f"`{code.co_name}` runs without being read ({line_of(code, code.co_firstlineno)})"
@@ -67,9 +68,11 @@ class Tripwire:
             self._complain("it starts a thread")
 
 
-def _is_users(filename: str) -> bool:
-    if filename.startswith((_NUMPY, *_MADE)):
+def _is_users(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    if filename.startswith((_NUMPY, _OWN, *_MADE)):
         return False
-    if filename.startswith(_OWN):
-        return False
+    if filename == "<string>":  # what dataclasses write
+        name = frame.f_globals.get("__name__")
+        return not is_engine(name) and not is_stranger(name)
     return not filename.startswith(_LIBRARY) or filename.startswith(_OTHERS)

@@ -1,0 +1,475 @@
+"""Objects, classes and modules of the user's: their attributes, their operators, how they are made.
+
+What Python looks up on a class is looked up here, so that each method of the user's that runs is read.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import operator
+import sys
+import types
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether.trusted.reading.kinds import (
+    ATOMS,
+    DESCRIBED,
+    FUNCTIONS,
+    ITERATORS,
+    MOVED,
+    is_engine,
+    is_namedtuple,
+    is_stranger,
+    is_users_class,
+)
+
+if TYPE_CHECKING:
+    from tether.trusted.reading.reader import Reader
+
+PARTIAL = functools.partial
+_SPECIAL = frozenset(
+    {"__call__", "__doc__", "__file__", "__init__", "__module__", "__name__", "__post_init__", "__qualname__",
+     "__setattr__", "__version__"}
+)  # fmt: skip
+"""Names with two underscores on either side that tell nothing of numbers and arrays; no others may be used."""
+_METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
+    "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+_COMPARED = {"<": ("lt", "gt"), "<=": ("le", "ge"), ">": ("gt", "lt"), ">=": ("ge", "le"), "==": ("eq", "eq"),
+             "!=": ("ne", "ne")}  # fmt: skip
+_UNARY = {"neg": "__neg__", "pos": "__pos__", "~": "__invert__", "abs": "__abs__"}
+_ASKS = ("__getattr__", "__getattribute__")
+_PROTOCOLS = ("__array__", "__array_ufunc__", "__array_function__", "__array_interface__", "__buffer__")
+_MODULES = frozenset(
+    {"__future__", "abc", "collections", "copy", "dataclasses", "enum", "functools", "itertools", "math",
+     "numbers", "operator", "types", "typing"}
+)  # fmt: skip
+"""Modules of the standard library that M may look into."""
+_LIMITS = frozenset({"float_info", "maxsize"})
+"""What M may ask of `sys`: it is the same whoever runs M."""
+_ARRAYS_OWN = frozenset(
+    {"T", "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj",
+     "choose", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "dtype", "fill", "flat",
+     "flatten", "imag", "item", "itemsize", "mT", "max", "mean", "min", "nbytes", "ndim", "nonzero",
+     "partition", "prod", "put", "ravel", "real", "repeat", "reshape", "round", "searchsorted", "shape",
+     "size", "sort", "squeeze", "std", "sum", "swapaxes", "take", "tolist", "trace", "transpose", "var"}
+)  # fmt: skip
+"""Attributes of NumPy's own arrays that compute."""
+_BOUND = (types.FunctionType, type(np.sum), type(str.join), type(object.__init__))
+_known: dict[type, bool] = {}
+
+
+def is_object(reader: Reader, value: Any) -> bool:
+    """Whether a value is an object of a class of the user's."""
+    kind = type(value)
+    if kind in ATOMS or kind in MOVED or kind is np.ndarray or kind in reader.symbols.kinds:
+        return False
+    if kind not in _known:
+        _known[kind] = kind is types.SimpleNamespace or (is_users_class(kind) and not is_namedtuple(kind))
+    return _known[kind]
+
+
+def may_be_imported(module: str) -> bool:
+    """Whether M may import a module that was not imported yet: nobody's code but NumPy's runs then."""
+    root = module.partition(".")[0]
+    return root in ("numpy", *_MODULES)
+
+
+def check_module(reader: Reader, module: types.ModuleType, name: str) -> None:
+    """Refuses what tells of the interpreter, the clock, files, or of those who trace."""
+    root = module.__name__.partition(".")[0]
+    if is_engine(module.__name__):
+        reader.refuse(f"it looks into `{module.__name__}`")
+    if module is sys and name in _LIMITS:
+        return
+    if root != "numpy" and is_stranger(root) and root not in _MODULES and root != "builtins":
+        reader.refuse(f"it uses `{module.__name__}.{name}`")
+
+
+# Attributes -----------------------------------------------------------------------------------------------
+
+
+def attribute(reader: Reader, value: Any, name: str) -> Any:
+    """``value.name`` of what is no symbol."""
+    if name.startswith("__") and name.endswith("__") and name not in _SPECIAL:
+        reader.refuse(f"it uses `{name}`")
+    kind = type(value)
+    if kind is types.ModuleType or isinstance(value, types.ModuleType):
+        check_module(reader, value, name)
+        return getattr(value, name)
+    if isinstance(value, type):
+        return _of_class(reader, value, name)
+    if kind is super:
+        return _of_parents(reader, value, name)
+    if is_object(reader, value):
+        return _of_object(reader, value, name)
+    if kind is np.ndarray and name not in _ARRAYS_OWN:
+        reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
+    known = kind in ATOMS or kind in MOVED or kind in ITERATORS or kind is np.ndarray or is_namedtuple(kind)
+    if known or isinstance(value, (*FUNCTIONS, *DESCRIBED, slice, PARTIAL, np.random.Generator)):
+        found = getattr(value, name)
+        return reader.fresh(found) if type(found) is np.flatiter else found
+    reader.refuse(f"it uses `{name}` of a {kind.__name__}, which cannot be followed")
+
+
+def _found(kinds: Any, name: str) -> Any:
+    """What the first of some classes has by that name; `_found` itself where none has."""
+    return next((vars(kind)[name] for kind in kinds if name in vars(kind)), _found)
+
+
+def _of_class(reader: Reader, kind: type, name: str) -> Any:
+    if not is_users_class(kind) or issubclass(kind, Enum):
+        return getattr(kind, name)  # Python's own, or NumPy's
+    found = _found(kind.__mro__, name)
+    if found is _found:
+        return getattr(kind, name)
+    return _bound(reader, found, None, kind)
+
+
+def _of_parents(reader: Reader, value: Any, name: str) -> Any:
+    """Of `super`: what the classes behind one have."""
+    kinds = value.__self_class__.__mro__
+    found = _found(kinds[kinds.index(value.__thisclass__) + 1 :], name)
+    if found is _found:
+        reader.refuse(f"it uses `{name}` of `super`")
+    return _bound(reader, found, value.__self__, value.__self_class__)
+
+
+def _of_object(reader: Reader, value: Any, name: str) -> Any:
+    kind = type(value)
+    _check_plain(reader, kind)
+    found = _found(kind.__mro__, name)
+    if isinstance(found, property | types.MemberDescriptorType | types.GetSetDescriptorType):
+        return _bound(reader, found, value, kind)
+    held = _names(value)
+    if held is not None and name in held:
+        return held[name]
+    if found is _found:
+        if issubclass(kind, Enum):
+            return getattr(value, name)
+        raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+    return _bound(reader, found, value, kind)
+
+
+def _names(value: Any) -> dict[str, Any] | None:
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _check_plain(reader: Reader, kind: type) -> None:
+    """Refuses a class whose attributes are looked up by code of its own."""
+    for part in kind.__mro__[:-1]:
+        for name in _ASKS if not is_stranger(part.__module__) else ():
+            if name in vars(part):
+                reader.refuse(f"it uses `{name}` of the class {kind.__name__}", "Use plain attributes")
+
+
+def _bound(reader: Reader, found: Any, value: Any, kind: type) -> Any:
+    """What an entry of a class is for an object of it, or for the class itself where `value` is None."""
+    if isinstance(found, staticmethod):
+        return found.__func__
+    if isinstance(found, classmethod):
+        return types.MethodType(found.__func__, kind)
+    if isinstance(found, property) and value is not None:
+        return reader.call(found.fget, value)
+    if isinstance(found, functools.cached_property) and value is not None:
+        return _cached(reader, found, value)
+    if isinstance(found, _BOUND):
+        return found if value is None else type(found).__get__(found, value, kind)
+    native = type(found).__module__ in ("builtins", "collections", "_collections", "enum", "types")
+    if hasattr(type(found), "__get__"):
+        if native and value is not None and not isinstance(found, property):
+            return getattr(value, found.__name__ if hasattr(found, "__name__") else found.name)
+        reader.refuse(f"it uses a {type(found).__name__}, which cannot be followed")
+    return found
+
+
+def _cached(reader: Reader, found: Any, value: Any) -> Any:
+    """A property that is computed once: it is the same each time, and kept where that changes nothing."""
+    result = reader.call(found.func, value)
+    if reader.is_own(value):
+        value.__dict__[found.attrname] = result
+    return result
+
+
+def set_attribute(reader: Reader, value: Any, owner: Any, name: str) -> None:
+    """``owner.name = value``."""
+    if not is_object(reader, owner):
+        reader.check_own(owner)
+        reader.refuse(f"it sets `{name}` of a {type(owner).__name__}")
+    reader.check_own(owner)
+    kind = type(owner)
+    if _found(kind.__mro__, "__setattr__") is not object.__setattr__ and kind is not types.SimpleNamespace:
+        reader.refuse(f"it sets `{name}` of a {kind.__name__}, which has a way of its own")
+    set_plainly(reader, owner, name, value)
+
+
+def set_plainly(reader: Reader, owner: Any, name: str, value: Any) -> None:
+    """``object.__setattr__(owner, name, value)``."""
+    reader.check_own(owner)
+    found = _found(type(owner).__mro__, name)
+    if name.startswith("__") or not is_object(reader, owner):
+        reader.refuse(f"it sets `{name}`")
+    if isinstance(found, property):
+        reader.call(found.fset, owner, value)
+        return
+    known = (types.MemberDescriptorType, functools.cached_property, types.FunctionType)
+    if found is not _found and hasattr(type(found), "__set__") and not isinstance(found, known):
+        reader.refuse(f"it sets `{name}`, a {type(found).__name__}")
+    object.__setattr__(owner, name, value)
+
+
+# Operators ------------------------------------------------------------------------------------------------
+
+
+def special(reader: Reader, value: Any, name: str) -> Any:
+    """The method by which Python does something to an object; None where its class has none."""
+    if not is_object(reader, value):
+        return None
+    found = _found(type(value).__mro__[:-1], name)
+    if found is _found or found is None:
+        return None
+    if any(_found(type(value).__mro__, part) is not _found for part in _PROTOCOLS):
+        reader.refuse(f"it computes with a {type(value).__name__}, which NumPy makes an array of")
+    if not isinstance(found, types.FunctionType):
+        reader.refuse(f"it uses `{name}` of the class {type(value).__name__}")
+    return types.MethodType(found, value)
+
+
+def binary(reader: Reader, name: str, one: Any, two: Any) -> Any:
+    """An operator of two, one of which is an object of the user's."""
+    if name in _COMPARED:
+        own, other = (f"__{part}__" for part in _COMPARED[name])
+    else:
+        own, other = f"__{_METHODS[name]}__", f"__r{_METHODS[name]}__"
+    ways = [(one, own, two), (two, other, one)]
+    if type(one) is not type(two) and issubclass(type(two), type(one)):
+        ways.reverse()
+    for value, method, operand in ways:
+        if not is_object(reader, value):
+            _check_leaves(reader, name, value)
+            continue
+        found = special(reader, value, method)
+        result = NotImplemented if found is None else reader.call(found, operand)
+        if result is not NotImplemented:
+            return result
+    if name in ("==", "!="):
+        if name == "!=" and any(special(reader, value, "__eq__") for value in (one, two)):
+            return not reader.truth(binary(reader, "==", one, two))
+        return (one is two) is (name == "==")
+    kinds = f"'{type(one).__name__}' and '{type(two).__name__}'"
+    raise TypeError(f"unsupported operand type(s) for {name}: {kinds}")
+
+
+def _check_leaves(reader: Reader, name: str, value: Any) -> None:
+    """Refuses what would make an array of an object: only Python's own numbers leave it to the object."""
+    kind = type(value)
+    if kind in reader.symbols.kinds:
+        left = reader.symbols.is_pythons(value)
+    else:
+        left = not issubclass(kind, np.ndarray | np.generic)
+    if not left and name not in ("==", "!="):
+        reader.refuse(f"it applies `{name}` to a number of NumPy's and an object", "Use arrays")
+    if not left:
+        reader.refuse("it compares an array with an object", "Use arrays")
+
+
+def augmented(reader: Reader, name: str, one: Any, two: Any) -> Any:
+    """``one += two`` for an object of the user's on the left."""
+    found = special(reader, one, f"__i{_METHODS[name[:-1]]}__")
+    result = NotImplemented if found is None else reader.call(found, two)
+    return binary(reader, name[:-1], one, two) if result is NotImplemented else result
+
+
+def unary(reader: Reader, name: str, value: Any) -> Any:
+    """An operator of one."""
+    return _called(reader, value, _UNARY[name])
+
+
+def _called(reader: Reader, value: Any, name: str, *arguments: Any) -> Any:
+    found = special(reader, value, name)
+    if found is None:
+        raise TypeError(f"'{type(value).__name__}' object has no `{name}`")
+    return reader.call(found, *arguments)
+
+
+def truth(reader: Reader, value: Any) -> bool:
+    """``bool`` of an object."""
+    for name in ("__bool__", "__len__"):
+        found = special(reader, value, name)
+        if found is not None:
+            return reader.truth(reader.call(found))
+    if is_object(reader, value) or isinstance(value, types.ModuleType | type | PARTIAL):
+        return True
+    if is_namedtuple(type(value)):
+        return tuple.__len__(value) > 0
+    reader.refuse(f"it asks for the truth of a {type(value).__name__}")
+
+
+def contains(reader: Reader, values: Any, value: Any) -> bool:
+    """``value in values``."""
+    found = special(reader, values, "__contains__")
+    if found is not None:
+        return reader.truth(reader.call(found, value))
+    return any(reader.truth(reader.binary("==", part, value)) for part in iterate(reader, values))
+
+
+def item(reader: Reader, values: Any, index: Any) -> Any:
+    """``values[index]``."""
+    if is_namedtuple(type(values)):
+        return reader.item(tuple(tuple.__iter__(values)), index)
+    if is_object(reader, values):
+        return _called(reader, values, "__getitem__", index)
+    if type(values) is np.flatiter and reader.is_own(values):
+        return reader.made("flat", values[reader.prepared(index, "indexing")[0]])
+    reader.refuse(f"it takes an entry of a {type(values).__name__}, which cannot be followed")
+
+
+def set_item(reader: Reader, value: Any, values: Any, index: Any) -> None:
+    """``values[index] = value``."""
+    _called(reader, values, "__setitem__", index, value)
+
+
+def length(reader: Reader, value: Any) -> Any:
+    """``len``."""
+    if is_namedtuple(type(value)):
+        return tuple.__len__(value)
+    return _called(reader, value, "__len__")
+
+
+def iterate(reader: Reader, values: Any) -> Iterator[Any]:
+    """What a loop over an object goes through."""
+    if not is_object(reader, values):
+        reader.refuse(f"it goes through a {type(values).__name__}, which cannot be followed", "Use a list")
+    if special(reader, values, "__iter__") is None:
+        reader.refuse(f"it goes through a {type(values).__name__} without `__iter__`", "Use a list")
+    found = _called(reader, values, "__iter__")
+    return _stepped(reader, found) if is_object(reader, found) else reader.iterate(found)
+
+
+def _stepped(reader: Reader, values: Any) -> Iterator[Any]:
+    while True:
+        try:
+            found = _called(reader, values, "__next__")
+        except StopIteration:
+            return
+        yield found
+
+
+# Making ---------------------------------------------------------------------------------------------------
+
+
+def construct(reader: Reader, kind: type, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """``kind(*arguments, **options)`` for a class of the user's."""
+    if is_namedtuple(kind):
+        return _named_tuple(reader, kind, arguments, options)
+    if issubclass(kind, Enum) or kind.__new__ is not object.__new__ or type(kind).__call__ is not type.__call__:
+        reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
+    if getattr(kind, "__abstractmethods__", None):
+        raise TypeError(f"Can't instantiate abstract class {kind.__name__}")
+    made = reader.fresh(object.__new__(kind))
+    owner = next(part for part in kind.__mro__ if "__init__" in vars(part))
+    if owner is object:
+        if arguments or options:
+            raise TypeError(f"{kind.__name__}() takes no arguments")
+    elif _is_generated(owner):
+        _initialize(reader, made, owner, arguments, options)
+    else:
+        reader.call(vars(owner)["__init__"], made, *arguments, **options)
+    return made
+
+
+def _named_tuple(reader: Reader, kind: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    names, defaults = kind._fields, kind._field_defaults
+    like = collections.namedtuple("Like", names)
+    if _code(vars(kind).get("__new__")) != _code(vars(like)["__new__"]):
+        reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
+    values = _values(kind.__name__, names, arguments, options)
+    missing = [name for name in names if name not in values and name not in defaults]
+    if missing:
+        raise TypeError(f"{kind.__name__}() is missing {missing}")
+    return tuple.__new__(kind, [values.get(name, defaults.get(name)) for name in names])
+
+
+def _values(name: str, names: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by their names."""
+    values = dict(zip(names, arguments, strict=False))
+    if len(arguments) > len(names) or set(values) & set(options) or set(options) - set(names):
+        raise TypeError(f"{name}() got arguments that it does not take")
+    return values | options
+
+
+def _code(function: Any) -> Any:
+    code = getattr(function, "__code__", None)
+    return None if code is None else (code.co_code, code.co_consts, code.co_names, code.co_varnames)
+
+
+def _is_generated(kind: type) -> bool:
+    """Whether a class is a dataclass whose `__init__` is what Python writes for its fields."""
+    if "__dataclass_fields__" not in vars(kind) or not vars(kind)["__dataclass_params__"].init:
+        return False
+    parameters = vars(kind)["__dataclass_params__"]
+    fields = [
+        (f.name, f.type, _field(f)) for f in vars(kind)["__dataclass_fields__"].values()
+        if f._field_type is not dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
+    ]  # fmt: skip
+    names = {"__post_init__": None} if hasattr(kind, "__post_init__") else {}
+    try:
+        like = dataclasses.make_dataclass("Like", fields, frozen=parameters.frozen, namespace=names)
+    except TypeError:
+        return False
+    return _code(vars(kind)["__init__"]) == _code(vars(like)["__init__"])
+
+
+def _field(found: Any) -> Any:
+    options = {"default": found.default, "default_factory": found.default_factory}
+    options = {key: value for key, value in options.items() if value is not dataclasses.MISSING}
+    if type(options.get("default")).__hash__ is None:
+        options["default"] = None
+    return dataclasses.field(**options, init=found.init, kw_only=found.kw_only)
+
+
+def _initialize(
+    reader: Reader, made: Any, kind: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """What the `__init__` of a dataclass does."""
+    fields = dataclasses.fields(kind)
+    if len(fields) != len(kind.__dataclass_fields__):
+        reader.refuse(f"it makes a {kind.__name__}, which has fields of special kinds")
+    names = [f.name for f in fields if f.init and not f.kw_only]
+    keywords = [f.name for f in fields if f.init and f.kw_only]
+    values = _values(kind.__name__, names, arguments, {k: v for k, v in options.items() if k not in keywords})
+    values |= {k: v for k, v in options.items() if k in keywords}
+    for f in fields:
+        if f.name in values:
+            value = values[f.name]
+        elif f.default is not dataclasses.MISSING:
+            value = f.default
+        elif f.default_factory is not dataclasses.MISSING:
+            value = reader.call(f.default_factory)
+        elif f.init:
+            raise TypeError(f"{kind.__name__}() is missing `{f.name}`")
+        else:
+            continue
+        object.__setattr__(made, f.name, value)
+    found = _found(type(made).__mro__, "__post_init__")
+    if found is not _found:
+        reader.call(found, made)
+
+
+OPERATORS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
+    operator.mod: "%", operator.pow: "**", operator.matmul: "@", operator.and_: "&", operator.or_: "|",
+    operator.xor: "^", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
+    operator.eq: "==", operator.ne: "!=",
+}  # fmt: skip
+ONE = {operator.neg: "neg", operator.pos: "pos", operator.invert: "~", operator.abs: "abs", abs: "abs"}
