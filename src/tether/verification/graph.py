@@ -58,6 +58,10 @@ class Node(NamedTuple):
     turn: int = 0
 
 
+def _node(*parts: Any) -> Node:
+    return tuple.__new__(Node, parts)  # `Node` itself is code of no file, which may not run while M does
+
+
 @dataclass(eq=False)
 class Graph:
     """Nodes in the order in which they were made, in one run through M's code.
@@ -96,11 +100,11 @@ class Graph:
         turn: int | None = None,
     ) -> int:
         """The number of a node."""
-        node = Node(operation, arguments, data, turn or 0)
+        node = _node(operation, arguments, data, turn or 0)
         if turn is None and operation not in _STABLE:
             turn = self._turns.get(node, 0)
             self._turns[node] = turn + 1
-            node = Node(operation, arguments, data, turn)
+            node = _node(operation, arguments, data, turn)
         number = self._known.get(node)
         if number is None:
             if len(self.nodes) >= _NODES:
@@ -192,7 +196,7 @@ class Graph:
                 continue
             inner = tuple(images[a] for a in arguments)
             data = (0, *data[1:]) if operation == "input" else data
-            images[k] = None if None in inner else self.base._known.get(Node(operation, inner, data, turn))  # type: ignore[arg-type]
+            images[k] = None if None in inner else self.base._known.get(_node(operation, inner, data, turn))  # type: ignore[arg-type]
         return images[number]
 
     def taken_over(self, other: Graph) -> list[int]:
