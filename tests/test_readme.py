@@ -1,5 +1,6 @@
 """The README's example runs as it stands."""
 
+import linecache
 import re
 import runpy
 from pathlib import Path
@@ -10,6 +11,7 @@ def test_the_example_on_your_own_data_runs(tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     namespace: dict = {}
+    linecache.cache["README.md"] = len(block), None, block.splitlines(keepends=True), "README.md"
     exec(compile(block, "README.md", "exec"), namespace)
     assert (tmp_path / "pendulum.safetensors").is_file()
     assert namespace["prediction"].in_domain.any()

@@ -17,7 +17,7 @@ import flint
 import numpy as np
 from arithmetic_functions import BINARY, FUNCTIONS, SIZES, UNARY, Jump, Tie
 from flint import arb
-from subject import EnclosureError, Tally, enclose, main
+from subject import EnclosureError, Tally, enclose, main, run_text
 
 BITS, MANY = 320, 2600
 TINY = arb(2) ** -100000
@@ -53,9 +53,7 @@ class Program:
         return "\n".join([*lines, f"    return np.stack([{outputs}], axis=1)", ""])
 
     def build(self):
-        space: dict = {}
-        exec(compile(self.source, "<program>", "exec"), space)
-        return space["model"]
+        return run_text(self.source)["model"]
 
     def exact(self, point: list[arb], *, slopes: bool) -> list[tuple[arb, list[arb]]]:
         """Value and gradient of each output; raises Tie where there is none."""

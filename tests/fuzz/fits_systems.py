@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from subject import run_text
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,7 @@ class System:
     spots: tuple[tuple[int, float, float], ...]
 
     def build(self) -> Any:
-        space: dict[str, Any] = {}
-        exec(compile(self.source, "<system>", "exec"), space)
-        return space["model"]
+        return run_text(self.source)["model"]
 
 
 class Author:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import structure_templates as templates
+from subject import run_text
 
 ROWS = 13
 LARGEST = 1e3
@@ -91,9 +92,7 @@ class Program:
 
     def build(self) -> Any:
         """The model as a function."""
-        space: dict[str, Any] = {}
-        exec(compile(self.source, "<program>", "exec"), space)
-        return space["model"]
+        return run_text(self.source)["model"]
 
     def smaller(self) -> list[Program]:
         """Programs with one part less, most drastic first."""

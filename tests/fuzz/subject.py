@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import linecache
 import re
 import resource
 import signal
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ import numpy as np
 from tether.programs import EnclosureError, trace
 from tether.programs import enclose as enclose_checked
 
-__all__ = ["EnclosureError", "Tally", "enclose", "enclose_checked", "main", "reason_of"]
+__all__ = ["EnclosureError", "Tally", "enclose", "enclose_checked", "main", "reason_of", "run_text"]
 
 
 def enclose(function: Callable[..., Any], lower: np.ndarray, upper: np.ndarray, *, states: int) -> Any:
@@ -31,11 +33,22 @@ def enclose(function: Callable[..., Any], lower: np.ndarray, upper: np.ndarray, 
     return enclose_checked(program, lower, upper, states=states)
 
 
+def run_text(text: str) -> dict[str, Any]:
+    """The names that a piece of source makes, with its functions such that their source can be read."""
+    name = f"<program {zlib.crc32(text.encode())}>"
+    if len(linecache.cache) > 1000:  # of a hundred thousand programs
+        linecache.clearcache()
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    return space
+
+
 def reason_of(error: BaseException) -> str:
     """An error's message with numbers and places left out, so that alike ones count together."""
     text = str(error).split("\n")[0]
     text = re.sub(r"\(?\bat row.*", "", text)
-    text = re.sub(r"\S*[/\\]?\S+\.py:\d+|<\w+>:\d+|line \d+", "LINE", text)
+    text = re.sub(r"\S*[/\\]?\S+\.py:\d+|<[\w ]+>:\d+|line \d+", "LINE", text)
     text = re.sub(r"[-+]?\b\d+(\.\d+)?(e[-+]?\d+)?\b", "#", text)
     text = re.sub(r"\[#?[^\]]*\]", "[..]", text)
     return f"{type(error).__name__}: {text[:150]}"

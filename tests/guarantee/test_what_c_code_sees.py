@@ -415,9 +415,6 @@ def points_and_values(model):
     return points, np.concatenate([model(p[None, :1], p[None, 1:]) for p in points])
 
 
-@pytest.mark.xfail(
-    reason="raw entries of what NumPy makes of lists of constant arrays are not symbols", strict=True
-)
 def test_entries_of_products_with_lists_of_constant_arrays():
     def row(r, q):
         found = ONES @ [np.full(1, c) for c in [*ORDERED, 0.0]]

@@ -32,7 +32,9 @@ def made(function: Any, result: Any) -> Any:
 
 def is_traced(value: Any) -> bool:
     """Whether a value is of the trace, or a list of such."""
-    return isinstance(value, Node | Traced) or (isinstance(value, list | tuple) and any(map(is_traced, value)))
+    return isinstance(value, Node | Traced) or (
+        isinstance(value, list | tuple) and any(map(is_traced, value))
+    )
 
 
 def array_of(value: Any) -> Any:

@@ -114,14 +114,18 @@ def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """NumPy's own function on arrays of objects; what it gives is traced again."""
     if not is_float64(options.pop("dtype", None)):
         refuse(function.__name__, "makes float64 only", "Leave `dtype` out")
+    if function is np.fill_diagonal and (len(arguments) < 2 or arguments[0].dtype == np.bool_):
+        refuse("fill_diagonal", "must be given an array of floats, and what to fill it with")
     if function in (np.place, np.putmask):
         target, mask, values = arguments
         if target.dtype == np.bool_:
             refuse(function.__name__, "cannot write into an array of conditions", "Use np.where")
         arguments = (target, mask, wrap(numbers_of(values)))
+    if function is np.fill_diagonal:
+        arguments = (arguments[0], numbers_of(arguments[1]), *arguments[2:])
     if function not in _JOINS and any(type(value) is Whole for value in arguments):
         refuse(function.__name__, "must be given floats; NumPy makes integers of these", "Multiply by 1.0")
-    with entrywise() if function is np.cross else nullcontext():
+    with entrywise() if function in _ENTRYWISE else nullcontext():
         result = function._implementation(*arguments, **options)
     if function in _JOINS and isinstance(result, np.ndarray):
         plain = plain_objects(np.asarray(result).view(np.ndarray))  # what lists hold becomes floats
@@ -258,6 +262,8 @@ _JOINS = (
     np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block,
     np.append, np.insert,
 )  # fmt: skip
+# Which NumPy does to entries one by one: it multiplies and subtracts them, or asks for their truth.
+_ENTRYWISE = (np.cross, np.place, np.putmask)
 _BILINEAR = (np.dot, np.inner, np.outer, np.tensordot, np.einsum, np.vdot, np.kron)
 _STRUCTURE = (
     np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block, np.transpose,

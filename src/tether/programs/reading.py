@@ -1,4 +1,4 @@
-"""What the reader of M's code is told of nodes and arrays of a trace: this tracer's tables, by what is asked."""
+"""What the reader of M's code is told of nodes and arrays of a trace: this tracer's tables."""
 
 from __future__ import annotations
 
@@ -71,8 +71,13 @@ class Nodes(Symbols):
             _check_assigned(operand)
         if name.endswith("=") and name not in _UFUNCS and not isinstance(operands[0], np.ndarray):
             if type(operands[0]) is Boxed:
-                refuse("assignment", "in place, to an array without axes, cannot be followed", "Write x = x + y")
+                refuse(
+                    "assignment", "in place, to an array without axes, cannot be followed", "Write x = x + y"
+                )
             name = name[:-1]
+        listed = [isinstance(operand, list | tuple) for operand in operands]
+        if any(listed) and not any(isinstance(operand, np.ndarray) for operand in operands):
+            refuse(name, "of a number and a list is not followed", "Make it with np.array")
         given = [array_of(operand) for operand in operands]
         if any(isinstance(operand, Node) for operand in given):
             return self._of_nodes(name, given)

@@ -219,7 +219,7 @@ def _without_axes(value: Any) -> Any:
 
 
 def operate(ufunc: np.ufunc, *operands: Any) -> Any:
-    """What Python's operator gives that stands for a ufunc, of a node among others; of arrays, what NumPy does."""
+    """What Python's operator gives that stands for a ufunc, of a node among others or of arrays."""
     if any(isinstance(value, np.ndarray) for value in operands):
         return ufunc(*operands)
     for value in operands:
@@ -264,7 +264,7 @@ asked = False
 
 @contextmanager
 def entrywise() -> Iterator[None]:
-    """While NumPy does to entries, one by one, what Python does to numbers: it compares, or multiplies them."""
+    """While NumPy does to entries, one by one, what Python does to numbers."""
     global asked
     before, asked = asked, True
     try:
@@ -290,7 +290,13 @@ _COMPARING = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
     "ne": np.not_equal,
 }  # fmt: skip
-_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "neg": np.negative}
+_ARITHMETIC = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.divide,
+    "neg": np.negative,
+}
 for _name, _ufunc in (_COMPARING | _ARITHMETIC).items():
     setattr(Node, f"__{_name}__", _answer(_ufunc))
     if _name in _ARITHMETIC and _name != "neg":

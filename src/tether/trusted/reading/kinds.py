@@ -21,8 +21,11 @@ MOVED = frozenset({list, tuple, dict, set, frozenset, deque})
 _VIEWS = frozenset({type({}.keys()), type({}.values()), type({}.items())})
 ITERABLE = frozenset({list, tuple, dict, set, frozenset, deque, range, str, bytes, *_VIEWS})
 """What Python goes through without anybody's code."""
+KEYED = frozenset({dict, set, frozenset, str, bytes, range, type({}.keys())})
+"""In which Python finds something by itself, without comparing numbers that may not be known."""
 ITERATORS = frozenset(
-    {types.GeneratorType, zip, enumerate, type(iter([])), type(iter(())), type(iter(range(1))), type(iter("")),
+    {types.GeneratorType, zip, enumerate, type(iter([])), type(iter(())), type(iter(range(1))),
+     type(iter(range(2**70))), type(iter("")),
      type(iter({})), type(iter({}.values())), type(iter({}.items())), type(iter(set())), type(reversed([])),
      type(reversed(())), type(iter(deque())), np.flatiter, np.ndindex, itertools.accumulate, itertools.chain,
      itertools.repeat, itertools.product, itertools.combinations, itertools.permutations, itertools.islice,

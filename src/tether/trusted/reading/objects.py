@@ -5,10 +5,7 @@ What Python looks up on a class is looked up here, so that each method of the us
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import functools
-import operator
 import sys
 import types
 from collections.abc import Iterator
@@ -37,7 +34,7 @@ _SPECIAL = frozenset(
     {"__call__", "__doc__", "__file__", "__init__", "__module__", "__name__", "__post_init__", "__qualname__",
      "__setattr__", "__version__"}
 )  # fmt: skip
-"""Names with two underscores on either side that tell nothing of numbers and arrays; no others may be used."""
+"""Names with two underscores on either side that tell nothing of numbers; no others may be used."""
 _METHODS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
     "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
@@ -54,7 +51,7 @@ _MODULES = frozenset(
 """Modules of the standard library that M may look into."""
 _LIMITS = frozenset({"float_info", "maxsize"})
 """What M may ask of `sys`: it is the same whoever runs M."""
-_ARRAYS_OWN = frozenset(
+ARRAYS_OWN = frozenset(
     {"T", "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj",
      "choose", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "dtype", "fill", "flat",
      "flatten", "imag", "item", "itemsize", "mT", "max", "mean", "min", "nbytes", "ndim", "nonzero",
@@ -110,7 +107,7 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
         return _of_parents(reader, value, name)
     if is_object(reader, value):
         return _of_object(reader, value, name)
-    if kind is np.ndarray and name not in _ARRAYS_OWN:
+    if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
     known = kind in ATOMS or kind in MOVED or kind in ITERATORS or kind is np.ndarray or is_namedtuple(kind)
     if known or isinstance(value, (*FUNCTIONS, *DESCRIBED, slice, PARTIAL, np.random.Generator)):
@@ -183,14 +180,15 @@ def _bound(reader: Reader, found: Any, value: Any, kind: type) -> Any:
         return reader.call(found.fget, value)
     if isinstance(found, functools.cached_property) and value is not None:
         return _cached(reader, found, value)
-    if isinstance(found, _BOUND):
-        return found if value is None else type(found).__get__(found, value, kind)
-    native = type(found).__module__ in ("builtins", "collections", "_collections", "enum", "types")
-    if hasattr(type(found), "__get__"):
-        if native and value is not None and not isinstance(found, property):
-            return getattr(value, found.__name__ if hasattr(found, "__name__") else found.name)
-        reader.refuse(f"it uses a {type(found).__name__}, which cannot be followed")
-    return found
+    descriptor: Any = found
+    if isinstance(descriptor, _BOUND):
+        return descriptor if value is None else type(descriptor).__get__(descriptor, value, kind)
+    if not hasattr(type(descriptor), "__get__"):
+        return descriptor
+    native = type(descriptor).__module__ in ("builtins", "collections", "_collections", "enum", "types")
+    if not native or value is None or isinstance(descriptor, property):
+        reader.refuse(f"it uses a {type(descriptor).__name__}, which cannot be followed")
+    return getattr(value, getattr(descriptor, "__name__", None) or descriptor.name)
 
 
 def _cached(reader: Reader, found: Any, value: Any) -> Any:
@@ -363,113 +361,3 @@ def _stepped(reader: Reader, values: Any) -> Iterator[Any]:
         except StopIteration:
             return
         yield found
-
-
-# Making ---------------------------------------------------------------------------------------------------
-
-
-def construct(reader: Reader, kind: type, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """``kind(*arguments, **options)`` for a class of the user's."""
-    if is_namedtuple(kind):
-        return _named_tuple(reader, kind, arguments, options)
-    if issubclass(kind, Enum) or kind.__new__ is not object.__new__ or type(kind).__call__ is not type.__call__:
-        reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
-    if getattr(kind, "__abstractmethods__", None):
-        raise TypeError(f"Can't instantiate abstract class {kind.__name__}")
-    made = reader.fresh(object.__new__(kind))
-    owner = next(part for part in kind.__mro__ if "__init__" in vars(part))
-    if owner is object:
-        if arguments or options:
-            raise TypeError(f"{kind.__name__}() takes no arguments")
-    elif _is_generated(owner):
-        _initialize(reader, made, owner, arguments, options)
-    else:
-        reader.call(vars(owner)["__init__"], made, *arguments, **options)
-    return made
-
-
-def _named_tuple(reader: Reader, kind: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    names, defaults = kind._fields, kind._field_defaults
-    like = collections.namedtuple("Like", names)
-    if _code(vars(kind).get("__new__")) != _code(vars(like)["__new__"]):
-        reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
-    values = _values(kind.__name__, names, arguments, options)
-    missing = [name for name in names if name not in values and name not in defaults]
-    if missing:
-        raise TypeError(f"{kind.__name__}() is missing {missing}")
-    return tuple.__new__(kind, [values.get(name, defaults.get(name)) for name in names])
-
-
-def _values(name: str, names: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by their names."""
-    values = dict(zip(names, arguments, strict=False))
-    if len(arguments) > len(names) or set(values) & set(options) or set(options) - set(names):
-        raise TypeError(f"{name}() got arguments that it does not take")
-    return values | options
-
-
-def _code(function: Any) -> Any:
-    code = getattr(function, "__code__", None)
-    return None if code is None else (code.co_code, code.co_consts, code.co_names, code.co_varnames)
-
-
-def _is_generated(kind: type) -> bool:
-    """Whether a class is a dataclass whose `__init__` is what Python writes for its fields."""
-    if "__dataclass_fields__" not in vars(kind) or not vars(kind)["__dataclass_params__"].init:
-        return False
-    parameters = vars(kind)["__dataclass_params__"]
-    fields = [
-        (f.name, f.type, _field(f)) for f in vars(kind)["__dataclass_fields__"].values()
-        if f._field_type is not dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
-    ]  # fmt: skip
-    names = {"__post_init__": None} if hasattr(kind, "__post_init__") else {}
-    try:
-        like = dataclasses.make_dataclass("Like", fields, frozen=parameters.frozen, namespace=names)
-    except TypeError:
-        return False
-    return _code(vars(kind)["__init__"]) == _code(vars(like)["__init__"])
-
-
-def _field(found: Any) -> Any:
-    options = {"default": found.default, "default_factory": found.default_factory}
-    options = {key: value for key, value in options.items() if value is not dataclasses.MISSING}
-    if type(options.get("default")).__hash__ is None:
-        options["default"] = None
-    return dataclasses.field(**options, init=found.init, kw_only=found.kw_only)
-
-
-def _initialize(
-    reader: Reader, made: Any, kind: Any, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> None:
-    """What the `__init__` of a dataclass does."""
-    fields = dataclasses.fields(kind)
-    if len(fields) != len(kind.__dataclass_fields__):
-        reader.refuse(f"it makes a {kind.__name__}, which has fields of special kinds")
-    names = [f.name for f in fields if f.init and not f.kw_only]
-    keywords = [f.name for f in fields if f.init and f.kw_only]
-    values = _values(kind.__name__, names, arguments, {k: v for k, v in options.items() if k not in keywords})
-    values |= {k: v for k, v in options.items() if k in keywords}
-    for f in fields:
-        if f.name in values:
-            value = values[f.name]
-        elif f.default is not dataclasses.MISSING:
-            value = f.default
-        elif f.default_factory is not dataclasses.MISSING:
-            value = reader.call(f.default_factory)
-        elif f.init:
-            raise TypeError(f"{kind.__name__}() is missing `{f.name}`")
-        else:
-            continue
-        object.__setattr__(made, f.name, value)
-    found = _found(type(made).__mro__, "__post_init__")
-    if found is not _found:
-        reader.call(found, made)
-
-
-OPERATORS = {
-    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
-    operator.mod: "%", operator.pow: "**", operator.matmul: "@", operator.and_: "&", operator.or_: "|",
-    operator.xor: "^", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=",
-    operator.eq: "==", operator.ne: "!=",
-}  # fmt: skip
-ONE = {operator.neg: "neg", operator.pos: "pos", operator.invert: "~", operator.abs: "abs", abs: "abs"}

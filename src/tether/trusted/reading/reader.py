@@ -14,12 +14,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tether.trusted.reading import calls, objects
+from tether.trusted.reading.computing import is_native, joined
 from tether.trusted.reading.kinds import (
     ATOMS,
     DESCRIBED,
     FUNCTIONS,
     ITERABLE,
     ITERATORS,
+    KEYED,
     MOVED,
     NUMBERS,
     is_namedtuple,
@@ -81,7 +83,8 @@ class Reader:
 
     def fresh(self, value: Any) -> Any:
         """What was made while M runs, and may be changed by it."""
-        self._own[id(value)] = value
+        owner = root_of(value) if type(value) is np.ndarray else value
+        self._own[id(owner)] = owner
         return value
 
     def is_own(self, value: Any) -> bool:
@@ -96,13 +99,18 @@ class Reader:
             kind = type(value).__name__
             self.refuse(f"it must not change what it did not make; it changes a {kind}", "Copy it first")
 
+    def check_names(self, names: dict[Any, Any]) -> None:
+        """Refuses a module's own dictionary, which tells of those who trace."""
+        if is_namespace(names):
+            self.refuse("it looks into the names of a module", "Import what it needs")
+
     def prepared(self, value: Any, name: str, depth: int = 0) -> tuple[Any, bool]:
         """A value as NumPy and Python may be given it, and whether there is a symbol in it.
 
         Arrays that were there before become ones that cannot be written to; functions are read.
         """
         kind = type(value)
-        if kind in ATOMS or isinstance(value, type | types.ModuleType) or isinstance(value, DESCRIBED):
+        if kind in ATOMS or isinstance(value, (type, types.ModuleType, *DESCRIBED)):
             return value, False
         if kind in self._kinds:
             return value, True
@@ -113,9 +121,10 @@ class Reader:
         if (kind in MOVED and kind is not deque) or kind is slice or is_namedtuple(kind):
             return self._prepared_container(value, kind, name, depth)
         if isinstance(value, FUNCTIONS) or kind is objects.PARTIAL:
-            known = calls.is_native(value)
-            return (value, False) if known else (self.callable(value), True)
-        self.refuse(f"it gives `{name}` a {kind.__name__}, which cannot be followed", "Give arrays or numbers")
+            return (value, False) if is_native(value) else (self.callable(value), True)
+        self.refuse(
+            f"it gives `{name}` a {kind.__name__}, which cannot be followed", "Give arrays or numbers"
+        )
 
     def _plain_array(self, value: np.ndarray, name: str) -> np.ndarray:
         if value.dtype.hasobject:
@@ -127,6 +136,8 @@ class Reader:
         return view
 
     def _prepared_container(self, value: Any, kind: Any, name: str, depth: int) -> tuple[Any, bool]:
+        if kind is dict:
+            self.check_names(value)
         if kind is slice:
             parts: Any = (value.start, value.stop, value.step)
         elif kind is dict:
@@ -215,6 +226,8 @@ class Reader:
             return objects.binary(self, name, one, two)
         one, two = (tuple(tuple.__iter__(v)) if is_namedtuple(type(v)) else v for v in (one, two))
         if {type(one), type(two)} <= MOVED | {int, bool} and name in _MOVING:
+            for value in (one, two):
+                self.check_names(value if type(value) is dict else {})
             result = _BINARY[name](one, two)  # which moves entries, and looks at none
             return self.fresh(result) if type(result) is not tuple else result
         return self._computed(name, _BINARY[name], one, two)
@@ -259,10 +272,10 @@ class Reader:
             one.extend(list(self.iterate(two)))
             return one
         if first in (list, dict, set, deque, np.ndarray):
-            self.check_own(one)
             given, symbolic = self.prepared(two, name)
             if symbolic and (first is np.ndarray or second in self._kinds):
                 self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
+            self.check_own(one)
             return _IN_PLACE[name](one, given)
         return self.binary(name[:-1], one, two)
 
@@ -287,7 +300,7 @@ class Reader:
     def _contains(self, values: Any, value: Any) -> bool:
         if objects.is_object(self, values):
             return objects.contains(self, values, value)
-        if type(values) in (dict, set, frozenset, str, range) or type(values) in ITERABLE - {list, tuple, deque}:
+        if type(values) in KEYED:
             if type(value) in self._kinds:
                 self.refuse("it looks for a number that is not known by `in`", "Compare it")
             return value in values
@@ -326,13 +339,12 @@ class Reader:
             found = values[self._integer_index(index)]
             return self.fresh(found) if kind is list and by is slice else found
         if kind is dict:
-            if is_namespace(values):
-                self.refuse("it looks into the names of a module", "Import what it needs")
+            self.check_names(values)
             return values[index]
         if kind is np.ndarray:
             return self._item_of_array(values, index)
         if kind in _JOINERS or kind in _GRIDS:
-            return calls.joined(self, values, index)
+            return joined(self, values, index)
         return objects.item(self, values, index)
 
     def _integer_index(self, index: Any) -> Any:
@@ -414,6 +426,7 @@ class Reader:
         """What two stars unpack."""
         if type(values) is not dict:
             self.refuse(f"it unpacks a {type(values).__name__}", "Use a dict")
+        self.check_names(values)
         return values
 
     def text(self, value: Any) -> Any:

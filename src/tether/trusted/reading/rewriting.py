@@ -61,7 +61,11 @@ def rewritten(function: ast.FunctionDef | ast.Lambda, outside: frozenset[str], o
 
 
 def _check_names(function: ast.AST, outside: frozenset[str]) -> None:
-    """Refuses what writes to variables that were there before."""
+    """Refuses what writes to variables that were there before, and names that are the reader's."""
+    for node in ast.walk(function):
+        names = [getattr(node, part, None) for part in ("id", "arg", "name", "asname")]
+        if any(isinstance(name, str) and name.startswith("__reader_") for name in names):
+            raise UnreadableError("it uses a name that begins with `__reader_`", getattr(node, "lineno", 0))
     shared: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Global):
@@ -88,7 +92,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _ask(self, node: ast.AST, name: str, *arguments: Any) -> ast.Call:
         """A call of the reader, where the node stands."""
-        given = [part if isinstance(part, ast.AST) else ast.Constant(part) for part in arguments]
+        given: list[Any] = [part if isinstance(part, ast.AST) else ast.Constant(part) for part in arguments]
         reader = ast.Attribute(ast.Name(READER, ast.Load()), name, ast.Load())
         call = ast.Call(reader, given, [])
         ast.copy_location(call, node)
@@ -138,7 +142,7 @@ class _Rewriter(ast.NodeTransformer):
             raise UnreadableError("it yields inside a comparison", node.lineno)
         return self._chain(node, names, parts[0], parts[1:])
 
-    def _chain(self, node: ast.AST, names: list[str], left: ast.AST, others: list[ast.AST]) -> ast.AST:
+    def _chain(self, node: ast.AST, names: list[str], left: Any, others: list[Any]) -> Any:
         """``a < b < c``: the reader keeps b, which is asked for once."""
         if len(names) == 1:
             return self._ask(node, "compare", names[0], left, others[0])
@@ -199,6 +203,7 @@ class _Rewriter(ast.NodeTransformer):
         call = self._ask(node, "call", self.visit(node.func), *self._all(node.args))
         for part in node.keywords:
             value = self.visit(part.value)
+            part.arg = None if part.arg is None else self._mangled(part.arg)
             part.value = value if part.arg is not None else self._ask(part.value, "mapping", value)
         call.keywords = node.keywords
         return call
@@ -370,7 +375,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         node.iter = self._ask(node.iter, "iterate", self.visit(node.iter))
-        first: list[ast.AST] = []
+        first: list[Any] = []
         if isinstance(node.target, ast.Name):
             node.target = self.visit(node.target)
         else:

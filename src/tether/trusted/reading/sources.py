@@ -1,10 +1,13 @@
 """From a function to its code rewritten: its source is found, compared with what runs, and compiled again."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import copy
+import functools
 import linecache
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +17,16 @@ from typing import Any
 from tether.trusted.reading.rewriting import READER, UnreadableError, rewritten
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_codes: dict[CodeType, CodeType] = {}
-"""Code that was read before, and what became of it."""
-_read: set[CodeType] = set()
+_codes: dict[int, tuple[CodeType, CodeType]] = {}
+"""Code that was read before, by identity, and what became of it."""
+_read: dict[int, CodeType] = {}
 """All code that asks a reader."""
-_files: dict[str, _File] = {}
+_files: dict[tuple[str, int], _File] = {}
+_FLAGS = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+_MOST_FILES, _MOST_CODES = 64, 20_000
+"""How much is remembered."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +45,13 @@ def read(function: FunctionType, reader: Any) -> FunctionType:
         UnreadableError: its source cannot be had, is not what runs, or has in it what is not followed.
     """
     code = function.__code__
-    if code not in _codes:
-        _codes[code] = _rewritten(function)
-        _read.update(_inside(_codes[code]))
-    new = _codes[code]
+    if id(code) not in _codes:
+        new = _rewritten(function)
+        _codes[id(code)] = code, new
+        _read.update({id(part): part for part in _inside(new)})
+        _forget(_codes, _MOST_CODES)
+        _forget(_read, _MOST_CODES)
+    new = _codes[id(code)][1]
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     cells[READER] = CellType(reader)
     closure = tuple(cells[name] for name in new.co_freevars)
@@ -51,7 +62,13 @@ def read(function: FunctionType, reader: Any) -> FunctionType:
 
 def was_read(code: CodeType) -> bool:
     """Whether it is code that asks a reader."""
-    return code in _read
+    return id(code) in _read
+
+
+def _forget(remembered: dict[Any, Any], most: int) -> None:
+    """Drops what was remembered first."""
+    while len(remembered) > most:
+        del remembered[next(iter(remembered))]
 
 
 def line_of(code: CodeType, number: int) -> str:
@@ -72,19 +89,21 @@ def _rewritten(function: FunctionType) -> CodeType:
 
 
 def _file(code: CodeType, names: dict[str, Any]) -> _File | None:
-    lines = linecache.getlines(code.co_filename, names)
-    known = _files.get(code.co_filename)
+    lines, flags = linecache.getlines(code.co_filename, names), code.co_flags & _FLAGS
+    place = code.co_filename, flags
+    known = _files.get(place)
     if known is not None and (known.lines is lines or known.lines == lines):
         return known
     try:
         tree = ast.parse("".join(lines))
-        whole = compile(tree, code.co_filename, "exec", dont_inherit=True)
+        whole = compile(tree, code.co_filename, "exec", flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
     if not lines:
         return None
-    _files[code.co_filename] = _File(lines, tree, frozenset(_inside(whole)))
-    return _files[code.co_filename]
+    _files[place] = _File(lines, tree, frozenset(_inside(whole)))
+    _forget(_files, _MOST_FILES)
+    return _files[place]
 
 
 def _inside(code: CodeType) -> Iterator[CodeType]:
@@ -105,7 +124,7 @@ def _place(code: CodeType, tree: ast.Module) -> tuple[Any, str | None]:
         (node, owner)
         for node, owner in _functions(tree, None)
         if _first_line(node) == code.co_firstlineno
-        and getattr(node, "name", "<lambda>") in (code.co_name, f"__{code.co_name.partition('__')[2]}")
+        and getattr(node, "name", "<lambda>") == code.co_name
         and all(_holds(node, place) for place in places)
     ]
     if not found or (len(found) > 1 and not places):
@@ -154,7 +173,7 @@ def _compiled(function: Any, code: CodeType) -> CodeType:
     ast.copy_location(around, function)
     whole = ast.Module([_without_type_parameters(around)], [])
     ast.fix_missing_locations(whole)
-    compiled = compile(whole, code.co_filename, "exec", dont_inherit=True)
+    compiled = compile(whole, code.co_filename, "exec", code.co_flags & _FLAGS, dont_inherit=True)
     (outer,) = (part for part in compiled.co_consts if isinstance(part, CodeType))
     (inner,) = (part for part in outer.co_consts if isinstance(part, CodeType))
     return inner

@@ -10,17 +10,17 @@ from typing import Any, ClassVar, NoReturn
 class Symbols(ABC):
     """The values that stand for M's numbers and arrays while it is traced; each tracer has its own.
 
-    The :class:`~tether.trusted.reading.reader.Reader` runs M's code, rewritten so that each operation in it is
-    asked of the reader. What only has to do with plain values it does itself, by Python and NumPy. An
+    The :class:`~tether.trusted.reading.reader.Reader` runs M's code, rewritten so that each operation in it
+    is asked of the reader. What only has to do with plain values it does itself, by Python and NumPy. An
     operation in which a symbol takes part comes here. Whoever implements this must either do to symbols what
     Python or NumPy does to the floats and arrays that they stand for, or call :meth:`refuse`.
 
     A value is a symbol by its exact type (`kinds`), whatever is in it: an array of the trace whose entries
     are all constants is one. Operands, arguments and values may be, apart from symbols: numbers and text of
     Python's and NumPy's own, ``ndarray`` itself of numbers (never of objects), None, ranges, slices, types,
-    dtypes, and lists, tuples (never of derived kinds), dictionaries and sets of all of these. Functions of the
-    user's among the arguments of a call are ones that were read, and can just be called. Nothing else gets
-    here: no objects of the user's, no iterators, no arrays of derived kinds.
+    dtypes, and lists, tuples (never of derived kinds), dictionaries and sets of all of these. Functions of
+    the user's among the arguments of a call are ones that were read, and can just be called. Nothing else
+    gets here: no objects of the user's, no iterators, no arrays of derived kinds.
 
     Attributes:
         kinds: the exact types of symbols.
@@ -36,6 +36,7 @@ class Symbols(ABC):
             what: a sentence about M without a full stop, such as "it calls `time.time`".
             remedy: what to write instead; empty where there is nothing to say.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def truth(self, symbol: Any) -> bool:
@@ -47,8 +48,8 @@ class Symbols(ABC):
 
         Args:
             name: as in Python: ``+ - * / // % ** @ & | ^ << >> < <= > >= == !=``; of one operand ``neg``,
-                ``pos``, ``~`` and ``abs``; in place with ``=`` behind it (``+=``), which returns what the name
-                on the left stands for then.
+                ``pos``, ``~`` and ``abs``; in place with ``=`` behind it (``+=``), which returns what the
+                name on the left stands for then.
             operands: one or two of them.
         """
 
@@ -82,10 +83,10 @@ class Symbols(ABC):
 
         Args:
             function: by identity; methods of ufuncs are bound (``np.add.reduce``), what :meth:`attribute`
-                gave is called as it is and does not come here. Of Python's own these come: ``abs``, ``bool``,
-                ``complex``, ``copy.copy``, ``copy.deepcopy``, ``divmod``, ``float``, ``int``, ``len``,
-                ``pow``, ``round``, ``sum`` (of a list, whatever it was given). ``np.c_`` and ``np.r_`` come as
-                functions: themselves, with what is in the brackets for their one argument.
+                gave is called as it is and does not come here. Of Python's own these come: ``complex``,
+                ``copy.copy``, ``copy.deepcopy``, ``divmod``, ``float``, ``int``, ``len``, ``pow``, ``round``,
+                ``sum`` (of a list, whatever it was given). ``np.c_`` and ``np.r_`` come as functions:
+                themselves, with what is in the brackets for their one argument.
             arguments: as M gave them.
             options: the same by name.
         """

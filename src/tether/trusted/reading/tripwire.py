@@ -33,7 +33,7 @@ class Tripwire:
 
     def __init__(self, complain: Callable[[str], Any]) -> None:
         self._complain = complain
-        self._known: dict[CodeType, bool] = {}
+        self._known: dict[int, tuple[CodeType, bool]] = {}
         self._before: Any = None
         self._collecting = True
 
@@ -57,10 +57,10 @@ class Tripwire:
     def _look(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
             code = frame.f_code
-            known = self._known.get(code)
+            known = self._known.get(id(code))
             if known is None:
-                known = self._known[code] = was_read(code) or not _is_users(frame)
-            if not known:
+                known = self._known[id(code)] = code, was_read(code) or not _is_users(frame)
+            if not known[1]:
                 self._complain(
                     f"`{code.co_name}` runs without being read ({line_of(code, code.co_firstlineno)})"
                 )
