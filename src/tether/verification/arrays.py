@@ -252,9 +252,7 @@ _SINGLE = (float, bool, np.float64, np.bool_)
 
 def _same_layout(entries: np.ndarray, template: np.ndarray) -> bool:
     steps = zip(entries.shape, entries.strides, template.strides, strict=True)
-    return not entries.size or all(
-        n == 1 or one * template.itemsize == two * _BYTES for n, one, two in steps
-    )
+    return not entries.size or all(n == 1 or one * template.itemsize == two * _BYTES for n, one, two in steps)
 
 
 # What NumPy's functions do --------------------------------------------------------------------------------
@@ -283,6 +281,10 @@ def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, 
         graph.refuse(f"np.{function.__name__}, which has no rule here")
     template, out = _made_of_ones(function, args, options), options.pop("out", None)
     found = FUNCTIONS[function](graph, *args, **options)
+    if type(found) is np.ndarray and any(
+        np.may_share_memory(found, array.entries) for array, _ in _pairs((args, options), (args, options))
+    ):
+        found = found.copy()  # what computes makes an array of its own
     return None if template is None else _finished(graph, function.__name__, template, found, out)
 
 
@@ -408,8 +410,11 @@ def _of_ufunc(graph: Graph, function: Any, ufunc: np.ufunc, args: Any, options: 
     known = FUNCTIONS.get((name, method))
     if known is None and not options and not method and name in SCALAR and len(args) == ufunc.nin:
         return elementwise(graph, ufunc, *args)
+    dtype = options.get("dtype")
+    if dtype is not None and np.dtype(dtype) not in (_NUMBERS, _TRUTHS):
+        graph.refuse(f"np.{name} with dtype={dtype}")
     template, out = _made_of_ones(function, args, options), options.pop("out", None)
-    if options.get("dtype") is not None and np.dtype(options["dtype"]) == _NUMBERS:
+    if dtype is not None and np.dtype(dtype) == _NUMBERS:
         args = tuple(TermArray(graph, fitting(graph, plain(graph, value), False)) for value in args)
     _check(graph, name, options)
     if len(args) > ufunc.nin and not method:
@@ -439,7 +444,10 @@ def _check(graph: Graph, name: str, options: dict[str, Any]) -> None:
 def elementwise(graph: Graph, ufunc: np.ufunc, *values: Any) -> Any:
     """A function of one result, of M's own values, as M gets it."""
     return fitted(
-        graph, ufunc.__name__, _template(ufunc, *map(_described, values)), entrywise(graph, ufunc.__name__, *values)
+        graph,
+        ufunc.__name__,
+        _template(ufunc, *map(_described, values)),
+        entrywise(graph, ufunc.__name__, *values),
     )
 
 

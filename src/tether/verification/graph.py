@@ -252,13 +252,13 @@ def _question(name: str) -> Any:
 
 
 _LOOKED_UP = ("__array_interface__", "__array_struct__", "__array_priority__")
-_TWO = "add and divmod floordiv lshift matmul mod mul or pow rshift sub truediv xor".split()
+_TWO = "add and divmod floordiv lshift matmul mod mul or pow rshift sub truediv xor"
 _QUESTIONS = (
     "abs array array_function array_ufunc array_wrap bool buffer bytes call ceil complex contains copy "
     "deepcopy delattr delitem dlpack dlpack_device enter eq exit float floor format ge getitem gt hash index "
     "int invert iter le len lt ne neg next pos reduce reduce_ex repr reversed round setitem str trunc"
 )
-for _name in (*_QUESTIONS.split(), *(f"{side}{name}" for side in ("", "r", "i") for name in _TWO)):
+for _name in (*_QUESTIONS.split(), *(f"{side}{name}" for side in ("", "r", "i") for name in _TWO.split())):
     setattr(Unasked, f"__{_name}__", _question(f"__{_name}__"))
 for _name in _LOOKED_UP:
     setattr(Unasked, _name, _question(_name))

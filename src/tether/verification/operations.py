@@ -16,7 +16,6 @@ from tether.verification.graph import (
     as_term,
     graph_of,
     number,
-    pythons,
     select,
     truth,
 )
@@ -270,7 +269,9 @@ def _kind_of(name: str, kinds: tuple[type, ...]) -> type | None:
     return kind if kind in (float, bool, np.float64, np.bool_) else None
 
 
-_KNOWN = frozenset({bool, int, float}) | {kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)}
+_KNOWN = frozenset({bool, int, float}) | {
+    kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)
+}
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "power": operator.pow, "remainder": operator.mod, "floor_divide": operator.floordiv,

@@ -69,7 +69,9 @@ def _folded(name: str) -> Callable[[Graph, np.ndarray], np.ndarray]:
         if not values.shape[-1]:
             graph.refuse(f"np.{name} over nothing")
         rows = values.reshape(-1, values.shape[-1])
-        return packed((reduce(partial(apply_or_fold, graph, name), list(row)) for row in rows), values.shape[:-1])
+        return packed(
+            (reduce(partial(apply_or_fold, graph, name), list(row)) for row in rows), values.shape[:-1]
+        )
 
     return fold
 
@@ -98,9 +100,16 @@ def _mean(graph: Graph, value: Any, axis: Any = None, dtype: Any = None, keepdim
 
 
 def _average(
-    graph: Graph, value: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: Any = False
+    graph: Graph,
+    value: Any,
+    axis: Any = None,
+    weights: Any = None,
+    returned: bool = False,
+    keepdims: Any = False,
 ) -> np.ndarray:
-    if returned or (weights is not None and (has_symbols(weights) or np.shape(weights) != plain(graph, value).shape)):
+    if returned or (
+        weights is not None and (has_symbols(weights) or np.shape(weights) != plain(graph, value).shape)
+    ):
         graph.refuse("np.average with such weights, or `returned`")
     if weights is None:
         return _mean(graph, value, axis, keepdims=keepdims)
@@ -177,7 +186,9 @@ def _tensordot(graph: Graph, one: Any, two: Any, axes: Any = 2) -> np.ndarray:
         own = [k % array.ndim for k in own]
         kept = [k for k in range(array.ndim) if k not in own]
         shape = [array.shape[k] for k in kept]
-        moved.append(array.transpose(*kept, *own).reshape([*shape, int(np.prod([array.shape[k] for k in own]))]))
+        moved.append(
+            array.transpose(*kept, *own).reshape([*shape, int(np.prod([array.shape[k] for k in own]))])
+        )
     return _over(graph, *moved)
 
 
@@ -229,7 +240,9 @@ def _gradient(graph: Graph, value: Any, *spacing: Any, axis: Any = None, edge_or
     rows = np.moveaxis(entries, along, -1)
 
     def slope(after: slice, before: slice, gap: Any) -> np.ndarray:
-        return entrywise(graph, "divide", entrywise(graph, "subtract", rows[..., after], rows[..., before]), gap)
+        return entrywise(
+            graph, "divide", entrywise(graph, "subtract", rows[..., after], rows[..., before]), gap
+        )
 
     ends = slope(slice(1, 2), slice(0, 1), step), slope(slice(-1, None), slice(-2, -1), step)
     middle = slope(slice(2, None), slice(None, -2), entrywise(graph, "multiply", 2.0, step))
@@ -291,7 +304,9 @@ def _norm(graph: Graph, value: Any, ord: Any = None, axis: Any = None, keepdims:
     result = packed((length(graph, list(row)) for row in flat_rows), rows.shape[:-1])
     if keepdims:
         kept = [1] * entries.ndim if flat else None
-        result = np.expand_dims(result, -1 if axis is None else axis) if kept is None else result.reshape(kept)
+        result = (
+            np.expand_dims(result, -1 if axis is None else axis) if kept is None else result.reshape(kept)
+        )
     return result
 
 
@@ -324,7 +339,9 @@ def _round(graph: Graph, value: Any, decimals: int = 0) -> np.ndarray:
     if not decimals:
         return entrywise(graph, "rint", value)
     tens = 10.0**decimals
-    return entrywise(graph, "divide", entrywise(graph, "rint", entrywise(graph, "multiply", value, tens)), tens)
+    return entrywise(
+        graph, "divide", entrywise(graph, "rint", entrywise(graph, "multiply", value, tens)), tens
+    )
 
 
 def _diff(
@@ -346,7 +363,9 @@ def _full(graph: Graph, shape: Any, fill_value: Any, *_: Any, **__: Any) -> np.n
     return np.broadcast_to(plain(graph, fill_value), shape).copy()
 
 
-def _full_like(graph: Graph, value: Any, fill_value: Any, *_: Any, shape: Any = None, **__: Any) -> np.ndarray:
+def _full_like(
+    graph: Graph, value: Any, fill_value: Any, *_: Any, shape: Any = None, **__: Any
+) -> np.ndarray:
     return _full(graph, plain(graph, value).shape if shape is None else shape, fill_value)
 
 

@@ -31,7 +31,10 @@ def _returned(graph: Graph, function: Any, rows: int, states: int, controls: int
     try:
         with warnings.catch_warnings(), Reader(Terms(graph)) as reader:
             warnings.simplefilter("ignore")
-            given = (_inputs(graph, rows, range(states)), _inputs(graph, rows, range(states, states + controls)))
+            given = (
+                _inputs(graph, rows, range(states)),
+                _inputs(graph, rows, range(states, states + controls)),
+            )
             return as_outputs(graph, reader.call(function, *given))
     except UnboundedError as error:
         return str(error)

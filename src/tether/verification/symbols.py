@@ -14,7 +14,16 @@ import numpy as np
 from tether.trusted.reading import Symbols
 from tether.verification import arrays
 from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
-from tether.verification.arrays import TermArray, alike, fitted, fitting, has_symbols, moved, packed, plain, truths
+from tether.verification.arrays import (
+    TermArray,
+    alike,
+    fitted,
+    has_symbols,
+    moved,
+    packed,
+    plain,
+    truths,
+)
 from tether.verification.graph import Graph, Term, as_term, number, pythons, truth
 from tether.verification.operations import apply, length, operate, total
 
@@ -66,19 +75,27 @@ class Terms(Symbols):
             abs: partial(self.operator, "abs"), divmod: self._divmod, copy.copy: self._copy,
             copy.deepcopy: self._copy, np.real: lambda value: self.attribute(value, "real"),
             math.hypot: self._hypot, math.log: self._log, math.fsum: self._fsum, math.prod: self._prod,
+            **dict.fromkeys((math.floor, math.ceil, math.trunc, round, int), self._whole),
         }  # fmt: skip
 
     def refuse(self, what: str, remedy: str = "") -> NoReturn:
-        """As in the base class."""
-        self._graph.refuse(f"{what} ({remedy})" if remedy else what)
+        """In the reader's words, which are about M."""
+        self._refuse(f"code that cannot be followed: {what}", remedy)
+
+    def _refuse(self, what: str, remedy: str = "") -> NoReturn:
+        self._graph.refuse(f"{what} ({remedy[0].lower()}{remedy[1:]})" if remedy else what)
 
     def truth(self, symbol: Any) -> bool:
         """The answer of this run; of a constant, its own."""
         entries = plain(self._graph, symbol)
         if entries.size != 1:
-            self.refuse("the truth of an array of several entries", "np.where decides entry by entry")
+            self._refuse("the truth of an array of several entries", "np.where decides entry by entry")
         entry = entries.reshape(-1)[0]
-        return self._graph.decide(truth(as_term(self._graph, entry)).number) if type(entry) is Term else bool(entry)
+        return (
+            self._graph.decide(truth(as_term(self._graph, entry)).number)
+            if type(entry) is Term
+            else bool(entry)
+        )
 
     def is_pythons(self, symbol: Any) -> bool:
         """As in the base class."""
@@ -91,7 +108,7 @@ class Terms(Symbols):
         in_place = name.endswith("=") and name not in _UFUNCS
         ufunc = _UFUNCS.get(name[:-1] if in_place else name)
         if ufunc is None:
-            self.refuse(f"it uses `{name}` on numbers that depend on the inputs")
+            self._refuse(f"`{name}` of numbers that depend on the inputs")
         if any(type(value) in (TermArray, np.ndarray) for value in operands):
             options = {"out": operands[0]} if in_place and type(operands[0]) is TermArray else {}
             return arrays.call(self._graph, ufunc, operands, options)
@@ -124,7 +141,7 @@ class Terms(Symbols):
             return lambda *args, **options: self._known(name, (symbol, *args), options)
         own = {"astype": self._astype, "fill": self._fill, "item": self._item, "tolist": self._tolist}
         if name not in own:
-            self.refuse(f"`.{name}` of an array, which has no rule here")
+            self._refuse(f"`.{name}` of an array, which has no rule here")
         return partial(own[name], symbol)
 
     def _of_term(self, term: Term, name: str) -> Any:
@@ -139,7 +156,7 @@ class Terms(Symbols):
                 return lambda: term
             if name == "T":
                 return term
-        self.refuse(f"`.{name}` of a number of {'Python' if term.python else 'NumPy'}'s own")
+        self._refuse(f"`.{name}` of a number of {'Python' if term.python else 'NumPy'}'s own")
 
     def _known(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return arrays.call(self._graph, _method(name), args, options)
@@ -148,14 +165,14 @@ class Terms(Symbols):
         """As in the base class."""
         if type(values) is Term:
             if values.python or type(index) is not tuple or index:
-                self.refuse("an index into a scalar")
+                self._refuse("an index into a scalar")
             return values
         return arrays.item(self._graph, values, index)
 
     def assign(self, values: Any, index: Any, value: Any) -> None:
         """As in the base class."""
         if type(values) is Term:
-            self.refuse("an assignment to a part of a number")
+            self._refuse("an assignment to a part of a number")
         arrays.assign(self._graph, values, index, value)
 
     def iterate(self, symbol: Any) -> Iterator[Any]:
@@ -167,23 +184,27 @@ class Terms(Symbols):
 
     def _astype(self, array: TermArray, dtype: Any, order: str = "K", copy: bool = True, **more: Any) -> Any:
         if more:
-            self.refuse("a conversion with options")
+            self._refuse("a conversion with options")
         like = alike(array)
         template = like.astype(dtype, order=order, copy=copy)
-        return self._converted("astype", array, template, np.may_share_memory(template, like))
+        return self._converted(array, template, np.may_share_memory(template, like))
 
-    def _converted(self, name: str, value: Any, template: np.ndarray, shared: bool) -> Any:
+    def _converted(self, value: Any, template: np.ndarray, shared: bool) -> Any:
+        if template.dtype not in (np.float64, np.bool_):
+            self._refuse(f"a conversion to {template.dtype}")
         if shared:
             same = template.shape == value.entries.shape
-            return value if same else TermArray(self._graph, value.entries.reshape(template.shape), value.truths)
+            return (
+                value if same else TermArray(self._graph, value.entries.reshape(template.shape), value.truths)
+            )
         entries = plain(self._graph, value)
         if template.dtype == bool:
             entries = truths(self._graph, entries)
-        return fitted(self._graph, name, template, entries.reshape(template.shape))
+        return fitted(self._graph, "array", template, entries.reshape(template.shape).copy())
 
     def _fill(self, array: TermArray, value: Any) -> None:
         if plain(self._graph, value).ndim:
-            self.refuse("`.fill` with an array")
+            self._refuse("`.fill` with an array")
         arrays.assign(self._graph, array, ..., value)
 
     def _item(self, array: TermArray, *place: int) -> Any:
@@ -206,7 +227,9 @@ class Terms(Symbols):
             values = [self._single(value) for value in arguments]
             return pythons(apply(_OF_NUMBERS[function], *values))
         if not (type(function) is np.ufunc or _is_numpys(function)):
-            self.refuse(f"{function.__name__}() of a number that depends on the inputs, which has no rule here")
+            self._refuse(
+                f"{function.__name__}() of a number that depends on the inputs, which has no rule here"
+            )
         return arrays.call(self._graph, function, arguments, options)
 
     def made(self, function: Any, result: Any) -> Any:
@@ -222,11 +245,11 @@ class Terms(Symbols):
 
     def _convert(self, function: Any, value: Any, dtype: Any = None, **options: Any) -> Any:
         if has_symbols((dtype, options)):
-            self.refuse("a conversion of an array with such options")
+            self._refuse("a conversion of an array with such options")
         like = alike(value)
         template = function(like, dtype, **options)
         shared = type(value) is TermArray and np.may_share_memory(template, like)
-        return self._converted("array", value, template, shared)
+        return self._converted(value, template, shared)
 
     def _copy(self, value: Any) -> Any:
         return value if type(value) is Term else moved(self._graph, copy.copy, (value,), {})
@@ -238,7 +261,7 @@ class Terms(Symbols):
         """A number that a function of single numbers is given."""
         entries = plain(self._graph, value)
         if entries.ndim:
-            self.refuse("an array where one number will do", "Use NumPy's function")
+            self._refuse("an array where one number will do", "Use NumPy's function")
         return number(as_term(self._graph, entries[()]))
 
     def _float(self, value: Any) -> Any:
@@ -250,9 +273,12 @@ class Terms(Symbols):
     def _bool(self, value: Any) -> Any:
         return Term(self._graph, truth(self._single(value)).number)
 
+    def _whole(self, *_: Any) -> NoReturn:
+        self._refuse("a conversion to an integer", "Use np.floor or np.round")
+
     def _divmod(self, one: Any, two: Any) -> Any:
         if not any(type(value) in (TermArray, np.ndarray) for value in (one, two)):
-            self.refuse("divmod() of single numbers", "Use // and %")
+            self._refuse("divmod() of single numbers", "Use // and %")
         return arrays.call(self._graph, np.divmod, (one, two), {})
 
     def _hypot(self, *values: Any) -> Any:
@@ -283,10 +309,10 @@ class Terms(Symbols):
         return result
 
     def _sum_of_floats(self, parts: list[Any]) -> Any:
-        """Sound because the error of a sum in any order, which the node allows for, is not less than either's."""
+        """Sound because the node allows for the error of any order, which is not less than either's."""
         kinds = {part.kind if type(part) is Term else type(part) for part in parts}
         if not kinds <= {float, int, np.float64}:
-            self.refuse("sum() of Python's floats and others", "Use np.sum of one array")
+            self._refuse("sum() of Python's floats and others", "Use np.sum of one array")
         # A sum of two is rounded once, compensated or not.
         found = apply("add", *parts) if len(parts) == 2 else total(self._graph, parts)
         return Term(self._graph, found.number, python=np.float64 not in kinds)
