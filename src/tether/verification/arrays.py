@@ -262,6 +262,8 @@ def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, 
     """A function of NumPy's with symbols among its arguments."""
     owner = getattr(function, "__self__", None)
     ufunc = function if type(function) is np.ufunc else owner if type(owner) is np.ufunc else None
+    if ufunc is not None and function.__name__ == "at":
+        graph.refuse(f"np.{ufunc.__name__}.at, which has no rule here")
     if function in STRUCTURE or function in JOINERS or _is_view_by_einsum(function, args):
         return moved(graph, function, args, options)
     if function in WRITERS:
@@ -308,8 +310,12 @@ def _by_numpy(graph: Graph, function: Any, args: Any, options: Any) -> Any:
     """What NumPy itself makes of numbers that no input has a part in."""
     arrays: list[np.ndarray] = []
     given = actual(args, arrays), actual(options, arrays)
+    before = [array.tobytes() for array in arrays]
     with np.errstate(all="ignore"):
-        return from_numpy(graph, function(*given[0], **given[1]), arrays)
+        result = function(*given[0], **given[1])
+    if any(array.tobytes() != was for array, was in zip(arrays, before, strict=True)):
+        graph.refuse(f"np.{function.__name__}, which writes into what it is given")  # read-only or not
+    return from_numpy(graph, result, arrays)
 
 
 def _finished(graph: Graph, name: str, template: Any, found: Any, out: Any) -> Any:

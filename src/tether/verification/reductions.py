@@ -347,9 +347,16 @@ def _round(graph: Graph, value: Any, decimals: int = 0) -> np.ndarray:
 def _diff(
     graph: Graph, value: Any, n: int = 1, axis: int = -1, prepend: Any = _NONE, append: Any = _NONE
 ) -> np.ndarray:
-    if prepend is not _NONE or append is not _NONE or n < 1:
-        graph.refuse("np.diff with prepend, append or n=0")
+    if n < 1:
+        graph.refuse("np.diff with n=0")
     entries = np.moveaxis(plain(graph, value), axis, -1)
+    ends = [None if end is _NONE else plain(graph, end) for end in (prepend, append)]
+    wide = [
+        np.broadcast_to(end, (*entries.shape[:-1], 1)) if end.ndim == 0 else np.moveaxis(end, axis, -1)
+        for end in ends if end is not None
+    ]  # fmt: skip
+    wide.insert(0 if ends[0] is None else 1, entries)
+    entries = np.concatenate(wide, axis=-1)
     for _ in range(n):
         entries = entrywise(graph, "subtract", entries[..., 1:], entries[..., :-1])
     return np.moveaxis(entries, -1, axis)
