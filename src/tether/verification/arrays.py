@@ -41,6 +41,10 @@ WRITERS = frozenset({np.put, np.fill_diagonal})
 _BYTES = np.dtype(object).itemsize
 
 
+class HasTermsError(Exception):
+    """Something depends on the inputs."""
+
+
 class TermArray(Unasked):
     """An array of M's: its entries, and whether they are truth values.
 
@@ -98,13 +102,13 @@ def _ones(shape: tuple[int, ...], strides: tuple[int, ...], truths: bool) -> np.
 
 
 def actual(value: Any, arrays: list[np.ndarray]) -> Any:
-    """M's own value, its arrays added to a list; raises LookupError where there is a term in it."""
+    """M's own value, its arrays added to a list; raises HasTermsError where there are terms in it."""
     kind = type(value)
     if kind is Term:
-        raise LookupError
+        raise HasTermsError
     if kind is TermArray:
         if any(type(entry) is Term for entry in value.entries.flat):
-            raise LookupError
+            raise HasTermsError
         made = alike(value)
         made[...] = value.entries  # what overlaps holds the same
         made.flags.writeable = False
@@ -260,25 +264,25 @@ def _same_layout(entries: np.ndarray, template: np.ndarray) -> bool:
 
 def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function of NumPy's with symbols among its arguments."""
-    owner = getattr(function, "__self__", None)
-    ufunc = function if type(function) is np.ufunc else owner if type(owner) is np.ufunc else None
-    if ufunc is not None and function.__name__ == "at":
-        graph.refuse(f"np.{ufunc.__name__}.at, which has no rule here")
     if function in STRUCTURE or function in JOINERS or _is_view_by_einsum(function, args):
         return moved(graph, function, args, options)
     if function in WRITERS:
         return _written(graph, function, args, options)
     if function in _SAYING or (function is np.full_like and not has_symbols((*args[1:], options))):
         return from_numpy(graph, function(*alike(args), **alike(options)))
-    if options.get("out") is None:
+    if options.get("out") is None and function not in (np.empty_like, np.copyto):
         options = {key: value for key, value in options.items() if key != "out"}
-        if function not in (np.empty_like, np.copyto):
-            try:
-                return _by_numpy(graph, function, args, options)
-            except LookupError:
-                pass
-    if ufunc is not None:
-        return _of_ufunc(graph, function, ufunc, args, options)
+        try:
+            return _by_numpy(graph, function, args, options)
+        except HasTermsError:
+            pass
+    return _by_rule(graph, function, args, dict(options))
+
+
+def _by_rule(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    owner = getattr(function, "__self__", None)
+    if type(function) is np.ufunc or type(owner) is np.ufunc:
+        return _of_ufunc(graph, function, function if owner is None else owner, args, options)
     if function not in FUNCTIONS:
         graph.refuse(f"np.{function.__name__}, which has no rule here")
     template, out = _made_of_ones(function, args, options), options.pop("out", None)
@@ -310,6 +314,8 @@ def _by_numpy(graph: Graph, function: Any, args: Any, options: Any) -> Any:
     """What NumPy itself makes of numbers that no input has a part in."""
     arrays: list[np.ndarray] = []
     given = actual(args, arrays), actual(options, arrays)
+    if function.__name__ == "at":
+        graph.refuse("a ufunc's `at`, which has no rule here")
     before = [array.tobytes() for array in arrays]
     with np.errstate(all="ignore"):
         result = function(*given[0], **given[1])
@@ -533,7 +539,7 @@ def _known_index(graph: Graph, index: Any) -> Any:
         return index
     try:
         return actual(index, [])
-    except LookupError:
+    except HasTermsError:
         graph.refuse("an index or mask that depends on the inputs (np.where chooses instead)")
 
 
@@ -544,20 +550,20 @@ def assign(graph: Graph, target: TermArray, index: Any, value: Any) -> None:
         _assign_by_mask(graph, target, index, value)
         return
     index = _known_index(graph, index)
+    alike(target)[index] = alike(value)  # raises where NumPy does
     given = fitting(graph, plain(graph, value), target.truths)
     parts = index if type(index) is tuple else (index,)
-    if all(_is_basic(part) for part in parts):
+    parts = tuple(int(part) if _is_integer(part) else part for part in parts)
+    if all(part is None or type(part) in (int, slice) for part in parts):
         # With dots a view: NumPy would store an array in a single entry.
         entries[(*parts, ...)][...] = given
     else:
-        entries[index] = given
+        entries[parts] = given
 
 
-def _is_basic(part: Any) -> bool:
-    """Whether part of an index is a number or a slice; dots are in no such index."""
-    if type(part) is np.ndarray:
-        return part.ndim == 0 and part.dtype.kind in "iu"
-    return part is None or type(part) in (int, slice) or isinstance(part, np.integer)
+def _is_integer(part: Any) -> bool:
+    whole = type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind in "iu"
+    return whole or isinstance(part, np.integer)
 
 
 def _assign_by_mask(graph: Graph, target: TermArray, mask: TermArray, value: Any) -> None:
