@@ -32,7 +32,7 @@ def made(function: Any, result: Any) -> Any:
 
 def is_traced(value: Any) -> bool:
     """Whether a value is of the trace, or a list of such."""
-    return isinstance(value, Node | Traced) or (
+    return (isinstance(value, Node | Traced) or value is UNASSIGNED) or (
         isinstance(value, list | tuple) and any(map(is_traced, value))
     )
 

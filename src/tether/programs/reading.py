@@ -180,6 +180,9 @@ def _followed(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     if function is not np.block:  # its lists are rows and columns
         arguments = tuple(convert(_plain(value)) for value in arguments)
         options = {key: convert(_plain(value)) for key, value in options.items()}
+    given = (*arguments, *options.values())
+    if function is not np.apply_along_axis and any(callable(v) and not isinstance(v, type) for v in given):
+        refuse_unsupported(function.__name__)  # it would call what may know of nodes, in its own way
     owner = getattr(function, "__self__", None)
     if isinstance(function, np.ufunc) or isinstance(owner, np.ufunc) or function in _OPERATORS:
         return function(*arguments, **options)

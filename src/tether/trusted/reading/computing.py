@@ -28,7 +28,7 @@ _UNKNOWN = frozenset(
      "busdaycalendar", "recarray", "record", "chararray", "isdtype", "lexsort"}
 )  # fmt: skip
 """What NumPy has besides what computes."""
-_CLASSES = frozenset({np.poly1d, np.dtype, np.finfo, np.iinfo, np.ndindex})
+_CLASSES = frozenset({np.poly1d, np.polynomial.Polynomial, np.dtype, np.finfo, np.iinfo, np.ndindex})
 
 
 def _numpys() -> dict[int, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
 from abc import ABCMeta
-from collections import deque
+from collections import OrderedDict, deque
 from enum import EnumMeta
 from typing import Any
 
@@ -18,10 +19,14 @@ NUMBERS = frozenset({float, int, bool, complex, str, bytes, type(None), *_SCALAR
 ATOMS = NUMBERS | {range, type(...), type(NotImplemented), types.GenericAlias}
 MOVED = frozenset({list, tuple, dict, set, frozenset, deque})
 """Containers whose entries can be anything: they are moved, and not looked at."""
-_VIEWS = frozenset({type({}.keys()), type({}.values()), type({}.items())})
-ITERABLE = frozenset({list, tuple, dict, set, frozenset, deque, range, str, bytes, *_VIEWS})
+READ = frozenset({dict, OrderedDict, types.MappingProxyType})
+"""Dictionaries, whose entries can be looked up; the first alone can be changed."""
+_VIEWS = frozenset(
+    type(view) for names in ({}, OrderedDict()) for view in (names.keys(), names.values(), names.items())
+)
+ITERABLE = frozenset({list, tuple, *READ, set, frozenset, deque, range, str, bytes, *_VIEWS})
 """What Python goes through without anybody's code."""
-KEYED = frozenset({dict, set, frozenset, str, bytes, range, type({}.keys())})
+KEYED = frozenset({*READ, set, frozenset, str, bytes, range, type({}.keys())})
 """In which Python finds something by itself, without comparing numbers that may not be known."""
 ITERATORS = frozenset(
     {types.GeneratorType, zip, enumerate, type(iter([])), type(iter(())), type(iter(range(1))),
@@ -33,7 +38,14 @@ ITERATORS = frozenset(
      itertools.combinations_with_replacement}
 )  # fmt: skip
 """What only hands out entries, where it was made while M runs."""
-DESCRIBED: tuple[Any, ...] = (np.dtype, np.finfo, np.iinfo, type(sys.float_info), np.poly1d)
+DESCRIBED: tuple[Any, ...] = (
+    np.dtype,
+    np.finfo,
+    np.iinfo,
+    type(sys.float_info),
+    np.poly1d,
+    np.polynomial.Polynomial,
+)
 """What tells of numbers, and does not change."""
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, type(np.sum))
 _HEAP = 1 << 9  # a class that was made while Python ran, as all classes written in Python are
@@ -65,7 +77,16 @@ def _is_written(kind: type) -> bool:
     module = str(kind.__module__)
     if not kind.__flags__ & _HEAP or is_engine(module):
         return False
-    return not is_stranger(module) or module.partition(".")[0] in _BASES
+    # A class in code without a module says that it is of `builtins`; Python's own there are not of the heap.
+    if module == "builtins" or not is_stranger(module):
+        return True
+    return module in _BASES and is_librarys(kind)
+
+
+def is_librarys(kind: type) -> bool:
+    """Whether a class is of the standard library, and does not only say so."""
+    module = str(kind.__module__)
+    return is_stranger(module) and vars(sys.modules.get(module, types)).get(kind.__name__) is kind
 
 
 def is_namedtuple(kind: type) -> bool:
@@ -73,11 +94,24 @@ def is_namedtuple(kind: type) -> bool:
     return kind.__mro__[1:] == (tuple, object) and "_fields" in vars(kind)
 
 
-def is_namespace(names: dict[Any, Any]) -> bool:
-    """Whether a dictionary is a module's own: of modules that trace, and of Python, it tells too much."""
-    name = names.get("__name__")
-    module = sys.modules.get(name) if isinstance(name, str) else None
-    return module is not None and module.__dict__ is names
+def is_anothers(values: Any) -> bool:
+    """Whether a container is a module's own dictionary, or belongs to Python, NumPy or those who trace.
+
+    What is in it may be otherwise while M is traced.
+    """
+    if type(values) is dict and "__name__" in values:
+        module = sys.modules.get(values["__name__"]) if isinstance(values["__name__"], str) else None
+        if module is not None and module.__dict__ is values:
+            return True
+    return id(values) in _anothers()
+
+
+@functools.cache
+def _anothers() -> dict[int, Any]:
+    """What changes in modules of Python, of NumPy and of this package, by identity."""
+    modules = [module for name, module in list(sys.modules.items()) if is_stranger(name) or is_engine(name)]
+    spaces = [getattr(module, "__dict__", {}) for module in modules]
+    return {id(v): v for space in spaces for v in list(space.values()) if type(v) in (list, dict, set, deque)}
 
 
 def root_of(array: np.ndarray) -> Any:

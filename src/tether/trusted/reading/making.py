@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tether.trusted.reading.kinds import is_namedtuple
+from tether.trusted.reading.objects import set_attribute, set_plainly
 
 if TYPE_CHECKING:
     from tether.trusted.reading.reader import Reader
@@ -34,6 +36,8 @@ def construct(reader: Reader, kind: type, arguments: tuple[Any, ...], options: d
     elif _is_generated(owner):
         _initialize(reader, made, owner, arguments, options)
     else:
+        if type(vars(owner)["__init__"]) is not types.FunctionType:
+            reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
         reader.call(vars(owner)["__init__"], made, *arguments, **options)
     return made
 
@@ -119,6 +123,9 @@ def _initialize(
             raise TypeError(f"{kind.__name__}() is missing `{f.name}`")
         else:
             continue
-        object.__setattr__(made, f.name, value)
+        if kind.__dataclass_params__.frozen:
+            set_plainly(reader, made, f.name, value)
+        else:
+            set_attribute(reader, value, made, f.name)
     if hasattr(kind, "__post_init__"):
         reader.call(reader.attribute(made, "__post_init__"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ _MOVES: dict[type, frozenset[str]] = {
     ),
     deque: frozenset({"append", "appendleft", "extend", "pop", "popleft", "copy", "clear", "rotate"}),
     set: frozenset({"add", "copy", "clear", "discard"}),
+    OrderedDict: frozenset({"get", "items", "keys", "values"}),
+    types.MappingProxyType: frozenset({"get", "items", "keys", "values"}),
 }
 """Methods that move entries, whatever they are, and look at none of them but keys."""
 _LOOKS: dict[type, frozenset[str]] = {
@@ -58,6 +60,10 @@ def compiled(reader: Reader, function: Any, arguments: Arguments, options: Optio
         return None
     if type(function) is np.poly1d:
         return computed(reader, np.polyval, (function.coeffs, *arguments), options)
+    if type(function) is np.polynomial.Polynomial and len(arguments) == 1 and not options:
+        offset, scale = function.mapparms()
+        point = reader.binary("+", offset, reader.binary("*", scale, arguments[0]))
+        return computed(reader, np.polynomial.polynomial.polyval, (point, function.coef), {})
     if type(function) is operator.itemgetter:
         return _got(reader, function, arguments[0])
     module = getattr(function, "__module__", None) or type(function).__module__
@@ -114,9 +120,7 @@ def _moved(
 ) -> Any:
     if name in _CHANGES:
         reader.check_own(owner)
-    kind = type(owner)
-    if kind is dict:
-        reader.check_names(owner)
+    reader.check_names(owner)
     if name in _BY_KEY and any(type(value) in reader.symbols.kinds for value in arguments[:1]):
         reader.refuse("it looks something up by a number that is not known", "Use np.where")
     if name == "sort":

@@ -20,7 +20,9 @@ from tether.trusted.reading.kinds import (
     FUNCTIONS,
     ITERATORS,
     MOVED,
+    READ,
     is_engine,
+    is_librarys,
     is_namedtuple,
     is_stranger,
     is_users_class,
@@ -109,7 +111,7 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
         return _of_object(reader, value, name)
     if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
-    known = kind in ATOMS or kind in MOVED or kind in ITERATORS or kind is np.ndarray or is_namedtuple(kind)
+    known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray or is_namedtuple(kind)
     if known or isinstance(value, (*FUNCTIONS, *DESCRIBED, slice, PARTIAL, np.random.Generator)):
         found = getattr(value, name)
         return reader.fresh(found) if type(found) is np.flatiter else found
@@ -143,7 +145,7 @@ def _of_object(reader: Reader, value: Any, name: str) -> Any:
     kind = type(value)
     _check_plain(reader, kind)
     found = _found(kind.__mro__, name)
-    if isinstance(found, property | types.MemberDescriptorType | types.GetSetDescriptorType):
+    if type(found) in (property, types.MemberDescriptorType, types.GetSetDescriptorType):
         return _bound(reader, found, value, kind)
     held = _names(value)
     if held is not None and name in held:
@@ -165,22 +167,22 @@ def _names(value: Any) -> dict[str, Any] | None:
 def _check_plain(reader: Reader, kind: type) -> None:
     """Refuses a class whose attributes are looked up by code of its own."""
     for part in kind.__mro__[:-1]:
-        for name in _ASKS if not is_stranger(part.__module__) else ():
+        for name in () if is_librarys(part) else _ASKS:
             if name in vars(part):
                 reader.refuse(f"it uses `{name}` of the class {kind.__name__}", "Use plain attributes")
 
 
 def _bound(reader: Reader, found: Any, value: Any, kind: type) -> Any:
     """What an entry of a class is for an object of it, or for the class itself where `value` is None."""
-    if isinstance(found, staticmethod):
-        return found.__func__
-    if isinstance(found, classmethod):
-        return types.MethodType(found.__func__, kind)
-    if isinstance(found, property) and value is not None:
-        return reader.call(found.fget, value)
-    if isinstance(found, functools.cached_property) and value is not None:
-        return _cached(reader, found, value)
     descriptor: Any = found
+    if type(found) is staticmethod:
+        return descriptor.__func__
+    if type(found) is classmethod:
+        return types.MethodType(descriptor.__func__, kind)
+    if type(found) is property and value is not None:
+        return reader.call(descriptor.fget, value)
+    if type(found) is functools.cached_property and value is not None:
+        return _cached(reader, descriptor, value)
     if isinstance(descriptor, _BOUND):
         return descriptor if value is None else type(descriptor).__get__(descriptor, value, kind)
     if not hasattr(type(descriptor), "__get__"):
@@ -217,7 +219,7 @@ def set_plainly(reader: Reader, owner: Any, name: str, value: Any) -> None:
     found = _found(type(owner).__mro__, name)
     if name.startswith("__") or not is_object(reader, owner):
         reader.refuse(f"it sets `{name}`")
-    if isinstance(found, property):
+    if type(found) is property:
         reader.call(found.fset, owner, value)
         return
     known = (types.MemberDescriptorType, functools.cached_property, types.FunctionType)

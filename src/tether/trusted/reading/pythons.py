@@ -31,6 +31,7 @@ def _len(reader: Reader, values: Any) -> Any:
         return reader.symbols.call(len, (values,), {})
     if objects.is_object(reader, values) or is_namedtuple(kind):
         return objects.length(reader, values)
+    reader.check_names(values)
     return len(values)
 
 
@@ -72,15 +73,13 @@ def make_sorted(reader: Reader, values: Any, /, *, key: Any = None, reverse: boo
     if simple:
         order = sorted(range(len(parts)), key=keys.__getitem__, reverse=reverse)
         return reader.fresh([parts[k] for k in order])
-    if reverse:
-        reader.refuse("it sorts numbers that are not known from the greatest", "Sort, then reverse")
     order = []
-    for k in range(len(parts)):  # stable, as Python's is
+    for k in range(len(parts))[:: -1 if reverse else 1]:  # stable, as Python's is
         place = len(order)
         while place and reader.truth(reader.binary("<", keys[k], keys[order[place - 1]])):
             place -= 1
         order.insert(place, k)
-    return reader.fresh([parts[k] for k in order])
+    return reader.fresh([parts[k] for k in order][:: -1 if reverse else 1])
 
 
 def _any(reader: Reader, values: Any) -> bool:

@@ -24,8 +24,9 @@ from tether.trusted.reading.kinds import (
     KEYED,
     MOVED,
     NUMBERS,
+    READ,
+    is_anothers,
     is_namedtuple,
-    is_namespace,
     root_of,
 )
 from tether.trusted.reading.symbols import Symbols
@@ -99,10 +100,10 @@ class Reader:
             kind = type(value).__name__
             self.refuse(f"it must not change what it did not make; it changes a {kind}", "Copy it first")
 
-    def check_names(self, names: dict[Any, Any]) -> None:
-        """Refuses a module's own dictionary, which tells of those who trace."""
-        if is_namespace(names):
-            self.refuse("it looks into the names of a module", "Import what it needs")
+    def check_names(self, values: Any) -> None:
+        """Refuses a module's own dictionary and the like, which tell of those who trace."""
+        if is_anothers(values):
+            self.refuse("it looks into what belongs to another module", "Import what it needs")
 
     def prepared(self, value: Any, name: str, depth: int = 0) -> tuple[Any, bool]:
         """A value as NumPy and Python may be given it, and whether there is a symbol in it.
@@ -136,8 +137,7 @@ class Reader:
         return view
 
     def _prepared_container(self, value: Any, kind: Any, name: str, depth: int) -> tuple[Any, bool]:
-        if kind is dict:
-            self.check_names(value)
+        self.check_names(value)
         if kind is slice:
             parts: Any = (value.start, value.stop, value.step)
         elif kind is dict:
@@ -184,6 +184,8 @@ class Reader:
         kind = type(value)
         if kind in self._kinds:
             return self.symbols.truth(value)
+        if kind in MOVED:
+            self.check_names(value)
         if kind in ATOMS or kind in MOVED or kind in (np.ndarray, type) or isinstance(value, FUNCTIONS):
             return bool(value)
         return objects.truth(self, value)
@@ -224,10 +226,12 @@ class Reader:
             return self.symbols.operator(name, one, two)
         if objects.is_object(self, one) or objects.is_object(self, two):
             return objects.binary(self, name, one, two)
+        if name in ("==", "!=") and _is_named(one) and _is_named(two):
+            return _BINARY[name](one, two)  # functions, classes, modules: which is which
         one, two = (tuple(tuple.__iter__(v)) if is_namedtuple(type(v)) else v for v in (one, two))
         if {type(one), type(two)} <= MOVED | {int, bool} and name in _MOVING:
-            for value in (one, two):
-                self.check_names(value if type(value) is dict else {})
+            self.check_names(one)
+            self.check_names(two)
             result = _BINARY[name](one, two)  # which moves entries, and looks at none
             return self.fresh(result) if type(result) is not tuple else result
         return self._computed(name, _BINARY[name], one, two)
@@ -303,6 +307,7 @@ class Reader:
         if type(values) in KEYED:
             if type(value) in self._kinds:
                 self.refuse("it looks for a number that is not known by `in`", "Compare it")
+            self.check_names(values)
             return value in values
         return any(self._is_equal(part, value) for part in self.iterate(values))
 
@@ -336,9 +341,10 @@ class Reader:
         if by in self._kinds and kind is not np.ndarray:
             self.refuse("it looks something up by a number that is not known", "Use np.where")
         if kind in (list, tuple, deque, str, range, bytes):
+            self.check_names(values)
             found = values[self._integer_index(index)]
             return self.fresh(found) if kind is list and by is slice else found
-        if kind is dict:
+        if kind in READ:
             self.check_names(values)
             return values[index]
         if kind is np.ndarray:
@@ -413,6 +419,7 @@ class Reader:
         if kind in ITERABLE or kind is np.ndarray:
             if kind is np.ndarray and values.dtype.hasobject:
                 self.refuse("it goes through an array of objects", "Make it with np.array")
+            self.check_names(values)
             return iter(values)
         if kind in ITERATORS:
             if not self.is_own(values):
@@ -461,6 +468,10 @@ class Reader:
 
 
 _MOVING = frozenset({"+", "*", "|", "&", "-", "^"})
+
+
+def _is_named(value: Any) -> bool:
+    return value is None or type(value) is str or isinstance(value, (*FUNCTIONS, type, types.ModuleType))
 
 
 def _name(function: Any) -> str:
