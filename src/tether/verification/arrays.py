@@ -270,6 +270,9 @@ def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, 
         return _written(graph, function, args, options)
     if function in _SAYING or (function is np.full_like and not has_symbols((*args[1:], options))):
         return from_numpy(graph, function(*alike(args), **alike(options)))
+    if type(function) is np.ufunc and len(args) > function.nin:
+        options = {**options, "out": args[function.nin :]}
+        args = args[: function.nin]
     if options.get("out") is None and function not in (np.empty_like, np.copyto):
         options = {key: value for key, value in options.items() if key != "out"}
         try:
@@ -342,6 +345,8 @@ def moved(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str,
     """What only moves entries: done by NumPy to entries; what it does to ones must be the same."""
     if options.get("out") is not None:
         graph.refuse("`out=` of what moves entries (assign to it)")
+    if function is np.broadcast_arrays:
+        args = tuple(value if has_symbols(value) else _made(graph, value) for value in args)
     if function is not np.block:  # for which lists are no arrays
         lists = function in JOINERS or function in _BRACKETS
         args = tuple(_arrayed(graph, value, inside=lists) for value in args)
@@ -355,10 +360,11 @@ def moved(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str,
             np.may_share_memory(array, own) and own.flags.writeable for own in _arrays([args, options])
         ):
             graph.refuse(f"np.{name}, whose result is a view of an array of plain numbers")
-    pairs = list(_pairs((args, options), ones))
+    pairs = [(array.entries, like) for array, like in _pairs((args, options), ones)]
     for one, two in zip(_arrays(template), _arrays(found), strict=True):
-        for array, like in pairs:
-            if np.may_share_memory(one, like) != np.may_share_memory(two, array.entries):
+        of = [entries for entries, like in pairs if np.may_share_memory(one, like)]
+        for entries, _ in pairs:
+            if np.may_share_memory(two, entries) != any(np.may_share_memory(part, entries) for part in of):
                 graph.refuse(f"np.{name}, which shares memory otherwise here than in NumPy")
     return fitted(graph, name, template, found, moves=True)
 
@@ -373,6 +379,11 @@ def _arrayed(graph: Graph, value: Any, *, inside: bool) -> Any:
     if not inside:
         return as_array(graph, value)
     return type(value)(_arrayed(graph, part, inside=False) for part in value)
+
+
+def _made(graph: Graph, value: Any) -> Any:
+    array = np.asarray(value)
+    return TermArray(graph, objects(graph, array)) if array.dtype == _NUMBERS else value
 
 
 def _entries(graph: Graph, value: Any) -> Any:
@@ -429,8 +440,6 @@ def _of_ufunc(graph: Graph, function: Any, ufunc: np.ufunc, args: Any, options: 
     if dtype is not None and np.dtype(dtype) == _NUMBERS:
         args = tuple(TermArray(graph, fitting(graph, plain(graph, value), False)) for value in args)
     _check(graph, name, options)
-    if len(args) > ufunc.nin and not method:
-        graph.refuse(f"np.{name} that writes into another argument (write `out=`)")
     if known is not None:
         found = known(graph, *args, **options)
     elif options or method not in ("", "outer") or name not in SCALAR:
