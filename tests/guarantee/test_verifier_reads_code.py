@@ -219,7 +219,7 @@ ASKED = {
     "item": lambda v: v[0], "times": lambda v: 2.0 * v, "power": lambda v: v**2, "product": lambda v: W @ v,
     "array": np.asarray, "array of a list": lambda v: np.array([v, v]), "ufunc": np.sin,
     "ufunc of two": lambda v: np.add(1.0, v), "function": np.sum, "stack": lambda v: np.stack([v, v]),
-    "into floats": lambda v: operator.setitem(np.zeros(2), 0, v), "of an array": lambda v: np.ones(2) * v,
+    "into floats": lambda v: np.zeros(2).__setitem__(0, v), "of an array": lambda v: np.ones(2) * v,
     "copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": pickle.dumps, "buffer": memoryview,
     "compared": lambda v: v < 1.0, "and": lambda v: v & True, "negated": operator.neg,
 }  # fmt: skip

@@ -85,7 +85,7 @@ def alike(value: Any) -> Any:
     if kind is Term:
         return value.kind(1)
     if kind is TermArray:
-        return _ones(value.entries.shape, value.entries.strides, value.truths)
+        return _ones(value.entries.shape, _steps(value.entries), value.dtype)
     if kind in (list, tuple):
         return kind(map(alike, value))
     if kind is dict:
@@ -93,12 +93,16 @@ def alike(value: Any) -> Any:
     return value.copy(order="K") if kind is np.ndarray and value.flags.writeable else value
 
 
-def _ones(shape: tuple[int, ...], strides: tuple[int, ...], truths: bool) -> np.ndarray:
-    kind = _TRUTHS if truths else _NUMBERS
-    steps = [step // _BYTES * kind.itemsize for step in strides]
+def _steps(array: np.ndarray) -> tuple[int, ...]:
+    """Strides, counted in entries."""
+    return tuple(step // array.itemsize for step in array.strides)
+
+
+def _ones(shape: tuple[int, ...], steps: tuple[int, ...], kind: np.dtype) -> np.ndarray:
     spans = [step * (n - 1) for step, n in zip(steps, shape, strict=True) if n]
     low, high = sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
-    return np.ndarray(shape, kind, np.ones((high - low) // kind.itemsize + 1, kind), -low, steps)
+    strides = [step * kind.itemsize for step in steps]
+    return np.ndarray(shape, kind, np.ones(high - low + 1, kind), -low * kind.itemsize, strides)
 
 
 def actual(value: Any, arrays: list[np.ndarray]) -> Any:
@@ -289,12 +293,21 @@ def _by_rule(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[s
     if function not in FUNCTIONS:
         graph.refuse(f"np.{function.__name__}, which has no rule here")
     template, out = _made_of_ones(function, args, options), options.pop("out", None)
-    found = FUNCTIONS[function](graph, *args, **options)
-    if type(found) is np.ndarray and any(
-        np.may_share_memory(found, array.entries) for array, _ in _pairs((args, options), (args, options))
-    ):
+    given = [array.entries for array, _ in _pairs((args, options), (args, options))]
+    if type(out) is TermArray and function not in _IN_PLACE:
+        if any(np.may_share_memory(out.entries, entries) for entries in given):
+            graph.refuse(f"np.{function.__name__} into an array that it is given")
+    try:
+        found = FUNCTIONS[function](graph, *args, **options)
+    except TypeError as error:
+        graph.refuse(f"np.{function.__name__} with arguments that have no rule here ({error})")
+    if type(found) is np.ndarray and any(np.may_share_memory(found, entries) for entries in given):
         found = found.copy()  # what computes makes an array of its own
     return None if template is None else _finished(graph, function.__name__, template, found, out)
+
+
+_IN_PLACE = frozenset({np.clip, np.round, np.around})
+"""What is elementwise, and may write into what it is given."""
 
 
 def _made_of_ones(function: Any, args: Any, options: dict[str, Any]) -> Any:
@@ -383,7 +396,9 @@ def _arrayed(graph: Graph, value: Any, *, inside: bool) -> Any:
 
 def _made(graph: Graph, value: Any) -> Any:
     array = np.asarray(value)
-    return TermArray(graph, objects(graph, array)) if array.dtype == _NUMBERS else value
+    if array.dtype != _NUMBERS or (array is value and value.flags.writeable):
+        return value
+    return TermArray(graph, objects(graph, array))
 
 
 def _entries(graph: Graph, value: Any) -> Any:
@@ -473,24 +488,18 @@ def elementwise(graph: Graph, ufunc: np.ufunc, *values: Any) -> Any:
 
 
 def _described(value: Any) -> tuple[Any, ...]:
-    """What NumPy's type and memory of a result depend on."""
+    """What the type and memory of NumPy's result depend on."""
     kind = type(value)
     if kind is TermArray:
-        return value.entries.shape, value.entries.strides, value.truths
-    if kind is Term:
-        return (value.kind,)
-    array = value if kind is np.ndarray else None if np.isscalar(value) else np.asarray(value)
-    return (kind,) if array is None else (array.shape, array.strides, array.dtype.char, None)
+        return value.entries.shape, _steps(value.entries), value.dtype
+    if kind is Term or np.isscalar(value):
+        return (value.kind if kind is Term else kind,)
+    array = np.asarray(value)
+    return array.shape, _steps(array), array.dtype
 
 
 def _standing_for(described: tuple[Any, ...]) -> Any:
-    if len(described) == 1:
-        return described[0](1)
-    if len(described) == 3:
-        return _ones(*described)
-    shape, strides, char, _ = described
-    like = _ones(shape, tuple(step // np.dtype(char).itemsize * _BYTES for step in strides), False)
-    return np.ones_like(like, dtype=char)
+    return described[0](1) if len(described) == 1 else _ones(*described)
 
 
 @lru_cache(maxsize=4096)

@@ -258,7 +258,7 @@ def operate(graph: Graph, name: str, *values: Any) -> Any:
 @cache
 def _kind_of(name: str, kinds: tuple[type, ...]) -> type | None:
     """What the operator makes of numbers of these kinds, where it is float64 or a truth value."""
-    if not set(kinds) <= _KNOWN:
+    if not set(kinds) <= _KNOWN or name not in _OPERATORS:
         return None
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -114,7 +114,7 @@ def _average(
     if weights is None:
         return _mean(graph, value, axis, keepdims=keepdims)
     products = entrywise(graph, "multiply", value, weights)
-    whole = np.sum(np.asarray(weights), axis=axis, keepdims=keepdims is True)
+    whole = np.sum(np.asarray(weights), axis=axis, dtype=np.float64, keepdims=keepdims is True)
     return entrywise(graph, "divide", _sum(graph, products, axis, keepdims=keepdims), whole)
 
 

@@ -182,7 +182,7 @@ class Terms(Symbols):
 
     # Methods ----------------------------------------------------------------------------------------------
 
-    def _astype(self, array: TermArray, dtype: Any, order: str = "K", copy: bool = True, **more: Any) -> Any:
+    def _astype(self, array: TermArray, dtype: Any, order: str = "K", *, copy: bool = True, **more: Any) -> Any:
         if more:
             self._refuse("a conversion with options")
         like = alike(array)
@@ -234,9 +234,12 @@ class Terms(Symbols):
 
     def made(self, function: Any, result: Any) -> Any:
         """As in the base class."""
+        empty = function is np.empty or function is np.empty_like
         if result.dtype != np.float64:
+            if empty and result.size:
+                self._refuse(f"np.{function.__name__} of type {result.dtype}", "Use np.zeros")
             return result
-        if function is np.empty or function is np.empty_like:
+        if empty:
             unset = packed([Term(self._graph, self._graph.add("unset"))], ())
             entries = np.empty_like(result, dtype=object)
             entries[...] = unset
