@@ -12,16 +12,20 @@ import copy
 import enum
 import functools
 import itertools
+import linecache
 import math
 import operator
+import sys
 import types
+import typing
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import read_elsewhere
 
-from tether.programs import EnclosureError, enclose, trace
+from tether.programs import EnclosureError, enclose, refusal, trace
+from tether.trusted.reading import sources
 
 ONES, W = np.ones(16), np.array([[1.0, 2.0], [3.0, 4.0]])
 ORDERED = [1e16, -1e16, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -150,6 +154,127 @@ def cached(x):
     return 7.0
 
 
+class OwnProperty(property):
+    def __get__(self, owner, kind=None):
+        return 7.0
+
+
+class WithOwnProperty:
+    @OwnProperty
+    def value(self):
+        return 0.0
+
+
+class Initialised:
+    value = 0.0
+
+    @staticmethod
+    def __init__(value):
+        Initialised.value = value
+
+
+@dataclass
+class Setting:
+    x: float
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, 7.0)
+
+
+class Pretending:
+    __module__ = "enum"
+
+    def __getattribute__(self, name):
+        return 7.0
+
+
+class Nowhere:
+    __module__ = "builtins"
+    value = 0.0
+
+    def __getattribute__(self, name):
+        return 7.0
+
+
+class Half(float):
+    def __rmul__(self, other):
+        return 7.0
+
+
+class Count(int):
+    def __rmul__(self, other):
+        return 7.0
+
+
+class Level(enum.IntEnum):
+    LOW = 2
+
+    def __rmul__(self, other):
+        return 7.0
+
+
+class Vector(typing.NamedTuple):
+    x: float
+
+    def __add__(self, other):
+        return 7.0
+
+
+class Summand:
+    def __add__(self, other):
+        return 7.0
+
+    def __radd__(self, other):
+        return 0.0
+
+    def __lt__(self, other):
+        return True
+
+
+class Heir(Summand):
+    pass
+
+
+class Other(Summand):
+    def __radd__(self, other):
+        return 3.0
+
+    def __gt__(self, other):
+        return False
+
+
+class Never:
+    def __eq__(self, other):
+        return False
+
+    __hash__ = None
+
+
+class Text:
+    def __rmod__(self, other):
+        return 7.0
+
+
+COUNTED, NEVER = Count(2), Never()
+
+
+def named_as_the_reader(x, y):
+    __reader__ = Holder([x])
+    return 7.0 * len(__reader__)
+
+
+def unassigned(x, y):
+    held = np.empty(2)
+    return np.sum(np.cos([held[0], held[1]]) > -2.0) * 7.0
+
+
+CODES, MODULES, LINES, HALF, SUBARRAY = (
+    sources._codes,
+    sys.modules,
+    linecache.cache,
+    Half(0.5),
+    np.ones(2).view(np.matrix),
+)
 begun = iter([1.0, 2.0, 3.0])
 unread: dict = {}
 exec("def hidden(x):\n    return 7.0 if str(type(x)) else 0.0", unread)
@@ -205,9 +330,9 @@ def by_function_attribute(x, y):
 
 
 def by_global(x, y):
-    global COUNTED
-    COUNTED = 1.0
-    return COUNTED
+    global TALLIED
+    TALLIED = 1.0
+    return TALLIED
 
 
 def outer():
@@ -333,6 +458,36 @@ OPEN = {
     "max": by_row(lambda x, y: max([x, y, 0.35], key=lambda v: -v)),
     "in": by_row(lambda x, y: 7.0 if x in [0.1, 0.3] else 0.0),
     "compared lists": by_row(lambda x, y: 7.0 if [x, y] < [0.3, 0.5] else 0.0),
+    "derived property": by_row(lambda x, y: WithOwnProperty().value),
+    "static initialiser": by_row(lambda x, y: Initialised(7.0).value),
+    "dataclass that sets": by_row(lambda x, y: Setting(x).x),
+    "says it is Python's": by_row(lambda x, y: Pretending().value),
+    "says it is nobody's": by_row(lambda x, y: Nowhere().value),
+    "derived number": by_row(lambda x, y: x * HALF),
+    "derived array": by_row(lambda x, y: (SUBARRAY * x)[0, 0]),
+    "derived integer": by_row(lambda x, y: x.item() * COUNTED),
+    "enumerated integer": by_row(lambda x, y: x.item() * Level.LOW),
+    "named tuple that adds": by_row(lambda x, y: (Vector(x) + Vector(y))[0]),
+    "text of an object": by_row(lambda x, y: 7.0 if "%s" % Text() == "a" else 0.0),  # noqa: UP031
+    "heir": by_row(lambda x, y: Summand() + Heir()),
+    "heir that overrides": by_row(lambda x, y: Summand() + Other()),
+    "heir compared": by_row(lambda x, y: 7.0 if Summand() < Other() else 0.0),
+    "itself in a list": by_row(lambda x, y: 7.0 if NEVER in [NEVER] else 0.0),
+    "name of the reader": by_row(named_as_the_reader),
+    "unassigned in a list": by_row(unassigned),
+    "codes that were read": by_row(lambda x, y: 7.0 * len(CODES)),
+    "modules": by_row(lambda x, y: 7.0 if "tether.trusted.reading" in MODULES else 0.0),
+    "lines": by_row(lambda x, y: 7.0 * len(list(LINES))),
+    "trace": by_row(lambda x, y: 7.0 if refusal.swallowed is None else 0.0),
+    "callback": by_row(lambda x, y: np.fromfunction(lambda k: x * k, (3,)).sum()),
+    "piecewise": by_row(lambda x, y: np.piecewise(0.3, [True], [lambda v: x * v])),
+    "changed by its class": by_row(lambda x, y: list.__init__(HISTORY, [1.0]) or 7.0),
+    "appended by its class": by_row(lambda x, y: list.append(HISTORY, 1.0) or 7.0),
+    "written by its class": by_row(lambda x, y: np.ndarray.fill(STORE, 7.0) or STORE[0]),
+    "flags": by_row(lambda x, y: np.ndarray.setflags(STORE, write=True) or 7.0),
+    "at": by_row(lambda x, y: np.add.at(STORE, [0], 1.0) or STORE[0]),
+    "copyto": by_row(lambda x, y: np.copyto(STORE, 7.0) or STORE[0]),
+    "slices": by_row(lambda x, y: [0.0, 7.0][: int(x < 0.5) + 1][-1]),
     "nan in a list": by_row(lambda x, y: (lambda n: 7.0 if n in [n] else 0.0)(float("nan"))),
 }
 
@@ -361,7 +516,11 @@ REFUSED = (
     "forged dataclass", "cache", "unread", "unread key", "begun before", "vectorize", "frompyfunc", "counter",
     "history", "view of a store", "out", "sorted in place", "updated", "setattr", "attribute of a function",
     "global", "nonlocal", "swallowed", "match", "class inside", "eval", "import", "globals", "f-string",
-    "names of a module", "deleted", "memoryview",
+    "names of a module", "deleted", "memoryview", "derived property", "static initialiser",
+    "dataclass that sets", "says it is Python's", "says it is nobody's", "derived number", "derived array",
+    "name of the reader", "unassigned in a list", "codes that were read", "modules", "lines", "trace",
+    "callback", "piecewise", "changed by its class", "appended by its class", "written by its class", "flags",
+    "at", "copyto", "derived integer", "enumerated integer",
 )  # fmt: skip
 
 
@@ -469,6 +628,7 @@ class Mode(enum.Enum):
 Pair = collections.namedtuple("Pair", ["x", "y"], defaults=[1.0])
 PARAMETERS, PLANT, MODE = Parameters(), Plant(0.7), Mode.FAST
 SPACE = types.SimpleNamespace(k=0.3, w=W)
+ORDERED_NAMES = collections.OrderedDict(a=1.0, b=2.0)
 TABLE = {"double": lambda x: 2.0 * x, "square": lambda x: x**2}
 LAMBDAS = [lambda x: x + 1.0, lambda x: x * 3.0, lambda x: lambda y: y - x]  # three on one line
 
@@ -674,6 +834,11 @@ WRITTEN = {
     "product with a list": lambda s, u: np.array([W @ [x, y] for x, y in s]),
     "dot with a list": lambda s, u: np.array([W.dot([x, y]) for x, y in s]),
     "power of a list": lambda s, u: np.array([W[0] ** [x, y] for x, y in s]),
+    "functions compared": lambda s, u: s * (2.0 if TABLE["double"] == TABLE["double"] else 1.0),
+    "ordered": lambda s, u: s * sum(ORDERED_NAMES.values()) + ORDERED_NAMES["a"],
+    "polynomial": lambda s, u: np.polynomial.Polynomial([1.0, 2.0, 3.0])(s) + np.poly1d([1.0, 2.0])(s),
+    "sorted": lambda s, u: np.array([sorted([x, y, 0.5], reverse=True)[:2] for x, y in s]),
+    "random": lambda s, u: s @ np.random.default_rng(0).normal(size=(2, 2)),
 }
 
 

@@ -38,18 +38,17 @@ ITERATORS = frozenset(
      itertools.combinations_with_replacement}
 )  # fmt: skip
 """What only hands out entries, where it was made while M runs."""
-DESCRIBED: tuple[Any, ...] = (
-    np.dtype,
-    np.finfo,
-    np.iinfo,
-    type(sys.float_info),
-    np.poly1d,
-    np.polynomial.Polynomial,
-)
+DESCRIBED: tuple[Any, ...] = (np.dtype, np.finfo, np.iinfo, type(sys.float_info))
 """What tells of numbers, and does not change."""
+POLYNOMIALS: tuple[Any, ...] = (np.poly1d, np.polynomial.Polynomial)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, type(np.sum))
 _HEAP = 1 << 9  # a class that was made while Python ran, as all classes written in Python are
 _ENGINE = ("tether.programs", "tether.verification", "tether.trusted.reading")
+_OF_NAMED_TUPLES = frozenset(
+    {"__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__doc__",
+     "__firstlineno__", "__getnewargs__", "__match_args__", "__module__", "__new__", "__orig_bases__",
+     "__replace__", "__repr__", "__slots__", "__static_attributes__"}
+)  # fmt: skip
 _BASES = frozenset({"abc", "typing", "enum"})
 
 
@@ -90,8 +89,11 @@ def is_librarys(kind: type) -> bool:
 
 
 def is_namedtuple(kind: type) -> bool:
-    """Whether a class has the names that a named tuple has; that it is one remains to be seen."""
-    return kind.__mro__[1:] == (tuple, object) and "_fields" in vars(kind)
+    """Whether a class is what a named tuple is, without operators of its own; how it is made is not said."""
+    if kind.__mro__[1:] != (tuple, object) or "_fields" not in vars(kind):
+        return False
+    special = {name for name in vars(kind) if name.startswith("__") and name.endswith("__")}
+    return special <= _OF_NAMED_TUPLES
 
 
 def is_anothers(values: Any) -> bool:

@@ -20,6 +20,7 @@ from tether.trusted.reading.kinds import (
     FUNCTIONS,
     ITERATORS,
     MOVED,
+    POLYNOMIALS,
     READ,
     is_engine,
     is_librarys,
@@ -112,7 +113,9 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
     if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
     known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray or is_namedtuple(kind)
-    if known or isinstance(value, (*FUNCTIONS, *DESCRIBED, slice, PARTIAL, np.random.Generator)):
+    if known or isinstance(
+        value, (*FUNCTIONS, *DESCRIBED, *POLYNOMIALS, slice, PARTIAL, np.random.Generator)
+    ):
         found = getattr(value, name)
         return reader.fresh(found) if type(found) is np.flatiter else found
     reader.refuse(f"it uses `{name}` of a {kind.__name__}, which cannot be followed")
@@ -238,6 +241,8 @@ def special(reader: Reader, value: Any, name: str) -> Any:
     found = _found(type(value).__mro__[:-1], name)
     if found is _found or found is None:
         return None
+    if isinstance(value, int | str | tuple):  # whose operators others know of, and do not ask
+        reader.refuse(f"it computes with a {type(value).__name__}, which is a number or text of its own kind")
     if any(_found(type(value).__mro__, part) is not _found for part in _PROTOCOLS):
         reader.refuse(f"it computes with a {type(value).__name__}, which NumPy makes an array of")
     if not isinstance(found, types.FunctionType):
@@ -247,32 +252,50 @@ def special(reader: Reader, value: Any, name: str) -> Any:
 
 def binary(reader: Reader, name: str, one: Any, two: Any) -> Any:
     """An operator of two, one of which is an object of the user's."""
-    if name in _COMPARED:
-        own, other = (f"__{part}__" for part in _COMPARED[name])
-    else:
-        own, other = f"__{_METHODS[name]}__", f"__r{_METHODS[name]}__"
-    ways = [(one, own, two), (two, other, one)]
-    if type(one) is not type(two) and issubclass(type(two), type(one)):
-        ways.reverse()
-    for value, method, operand in ways:
+    for value, method, operand in _ways(name, one, two):
         if not is_object(reader, value):
             _check_leaves(reader, name, value)
             continue
-        found = special(reader, value, method)
-        result = NotImplemented if found is None else reader.call(found, operand)
+        result = _answer(reader, value, method, operand)
         if result is not NotImplemented:
             return result
     if name in ("==", "!="):
-        if name == "!=" and any(special(reader, value, "__eq__") for value in (one, two)):
-            return not reader.truth(binary(reader, "==", one, two))
         return (one is two) is (name == "==")
     kinds = f"'{type(one).__name__}' and '{type(two).__name__}'"
     raise TypeError(f"unsupported operand type(s) for {name}: {kinds}")
 
 
+def _ways(name: str, one: Any, two: Any) -> list[tuple[Any, str, Any]]:
+    """Whom Python asks, by which method, and about what, in order."""
+    compared = name in _COMPARED
+    if compared:
+        own, other = (f"__{part}__" for part in _COMPARED[name])
+    else:
+        own, other = f"__{_METHODS[name]}__", f"__r{_METHODS[name]}__"
+    ways = [(one, own, two), (two, other, one)]
+    if type(one) is type(two):
+        return ways if compared else ways[:1]
+    if issubclass(type(two), type(one)):
+        overloaded = _found(type(two).__mro__, other) is not _found(type(one).__mro__, other)
+        return ways[::-1] if compared or overloaded else ways
+    return ways
+
+
+def _answer(reader: Reader, value: Any, method: str, operand: Any) -> Any:
+    found = special(reader, value, method)
+    if found is not None:
+        return reader.call(found, operand)
+    if method == "__ne__" and special(reader, value, "__eq__") is not None:
+        equal = reader.call(special(reader, value, "__eq__"), operand)
+        return NotImplemented if equal is NotImplemented else not reader.truth(equal)
+    return NotImplemented
+
+
 def _check_leaves(reader: Reader, name: str, value: Any) -> None:
     """Refuses what would make an array of an object: only Python's own numbers leave it to the object."""
     kind = type(value)
+    if kind in (str, bytes) and name == "%":
+        reader.refuse("it makes text of an object", "Leave it out")
     if kind in reader.symbols.kinds:
         left = reader.symbols.is_pythons(value)
     else:

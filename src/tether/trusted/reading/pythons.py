@@ -25,6 +25,9 @@ _OF_TRACER = frozenset({divmod, pow, round, float, int, complex})
 _RNG = np.random.default_rng
 
 
+_NOTHING = object()
+
+
 def _len(reader: Reader, values: Any) -> Any:
     kind = type(values)
     if kind in reader.symbols.kinds:
@@ -49,10 +52,10 @@ def _sum(reader: Reader, values: Any, /, start: Any = 0) -> Any:
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    def extreme(reader: Reader, *values: Any, key: Any = None, default: Any = _len) -> Any:
+    def extreme(reader: Reader, *values: Any, key: Any = None, default: Any = _NOTHING) -> Any:
         parts = list(reader.iterate(values[0])) if len(values) == 1 else list(values)
         if not parts:
-            if default is _len:
+            if default is _NOTHING:
                 raise ValueError(f"{'max' if name == '>' else 'min'}() arg is an empty sequence")
             return default
         keys = parts if key is None else [reader.call(key, part) for part in parts]

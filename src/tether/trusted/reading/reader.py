@@ -24,6 +24,7 @@ from tether.trusted.reading.kinds import (
     KEYED,
     MOVED,
     NUMBERS,
+    POLYNOMIALS,
     READ,
     is_anothers,
     is_namedtuple,
@@ -164,7 +165,7 @@ class Reader:
             return self.fresh(parts) if kind is list else tuple(parts)
         if kind in (set, dict) or kind in ITERATORS:
             return self.fresh(result)
-        if kind in ATOMS or isinstance(result, (tuple, *DESCRIBED)):
+        if kind in ATOMS or isinstance(result, (tuple, *DESCRIBED, *POLYNOMIALS)):
             return result
         self.refuse(f"it gets a {kind.__name__} of `{_name(function)}`, which cannot be followed")
 
@@ -312,6 +313,8 @@ class Reader:
         return any(self._is_equal(part, value) for part in self.iterate(values))
 
     def _is_equal(self, part: Any, value: Any) -> bool:
+        if part is value and objects.is_object(self, part):
+            return True  # whatever its own `==` says
         if type(part) in NUMBERS and part != part:  # which is itself for Python, and not equal to itself
             self.refuse("it looks for something among NaN", "Leave it out")
         return self.truth(self.binary("==", part, value))
