@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 # Modules that others share, and a script that runs in an environment of its own.
 PARTS = {"sizes.py", "real_logs.py", "simglucose_reference.py"}
 PRINTED = {
-    "bench_forward.py": "constrained",
+    "bench_forward.py": "forward",
     "bench_verify.py": "leaves of 24 inputs verified",
     "results_table.py": "**Tethered**",
     "convergence.py": "affine: slope",

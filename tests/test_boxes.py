@@ -153,6 +153,26 @@ def test_delta_is_kept_everywhere_or_named(data):
         tether.fit(data, trusted=pendulum, config=settings(delta={"speed": 1e-4}))
 
 
+def test_delta_is_kept_where_data_are_or_named(data):
+    """Five hundredths cannot be had over the whole box with so few leaves."""
+    asked = {"speed": 0.05}
+    with pytest.raises(
+        CertificateError, match=r"Allow .*or ask for it only where data are \(`where`: data\)"
+    ):
+        tether.fit(data, trusted=pendulum, config=settings(delta=asked))
+    model = tether.fit(data, trusted=pendulum, config=settings(delta=asked, where="data"))
+    seen = data.split(seed=0)
+    for part in (seen.train, seen.validation):
+        assert (model.predict(part.states, part.controls, details=True).delta[:, 1] <= 0.05).all()
+    assert model.record["delta_kept_D"] > 0.9
+    assert model.bounds.delta[model.bounds.output == 1].max() > 0.05
+    assert tether.certify(model, pendulum).certified
+    with pytest.raises(CertificateError, match=r"`delta` must leave room.*'speed'.*or a smaller domain\.$"):
+        tether.fit(data, trusted=pendulum, config=settings(delta={"speed": 1e-7}, where="data"))
+    with pytest.raises(ValueError, match="`where` must come with a delta"):
+        tether.FitConfig(where="data")
+
+
 def test_at_rest_the_model_is_followed_exactly():
     def car(states, controls):
         x, y, heading = states.T

@@ -652,7 +652,7 @@ def test_a_model_without_a_tether_cannot_be_certified(finished: Path, tmp_path: 
 
 
 def test_a_direct_model(finished: Path, tmp_path: Path, run: Command) -> None:
-    """`info` shows it without the trusted model, `predict` asks for that, `certify` and `attack` have no use for it."""
+    """`info` shows it without the trusted model; the other verbs ask it."""
     learned = tether.load(finished / "run" / "model.safetensors")
     spec = f"{finished}/cart_physics.py:frictionless"
     model = tmp_path / "direct.safetensors"
@@ -673,7 +673,17 @@ def test_a_direct_model(finished: Path, tmp_path: Path, run: Command) -> None:
     assert {row["in_domain"] for row in rows} == {"1"}
     assert all(abs(float(row["delta_x"]) - 0.1) < 1e-9 for row in rows)
     for verb in ("certify", "attack"):
-        assert_refused(run(verb, model, "--trusted", spec), "must have cells; a direct model has none")
+        assert_refused(run(verb, model, "--trusted", spec), "must be a constrained model; this one has no")
+    bounded = tmp_path / "bounded.safetensors"
+    tether.save(
+        direct_model(learned.network, learned.frame, tether.load_trusted(spec), np.array([0.1, 0.2])), bounded
+    )
+    outcome = run("certify", bounded, "--trusted", spec, "--out", tmp_path / "said.json")
+    assert outcome.code == 0 and "Domain: every finite input." in outcome.out
+    outcome = run("verify", bounded, "--trusted", spec, "--certificate", tmp_path / "said.json")
+    assert outcome.code == 0 and "verified: 7 recorded answers, evidence `proved`" in outcome.out
+    outcome = run("attack", bounded, "--trusted", spec, "--evaluations", "1000")
+    assert outcome.code == 0 and "evidence level proved" in outcome.out
 
 
 def test_certify_against_a_model_of_another_shape(finished: Path, tmp_path: Path, run: Command) -> None:
@@ -830,6 +840,38 @@ def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -
     assert "Not vouched for: monotonicity (its premises hold in the file" in verified.out.replace("\n", " ")
     other = run("certify", out, "--trusted", f"{tmp_path / 'dosed.py'}:other")
     assert other.code == 1 and "must be the `tether.AffineModel`" in other.err
+
+
+TABLE = """
+import numpy as np
+
+
+def table(states, controls):
+    drag = np.interp(states[:, 1], [-3.0, 0.0, 3.0], [-0.3, 0.0, 0.3])
+    return states + 0.1 * np.stack([states[:, 1], controls[:, 0] - drag], axis=1)
+"""
+
+
+@pytest.mark.parametrize("bounds", ["affine", "interval"])
+def test_the_evidence_that_was_taken_and_why(
+    cart_csv: Path, tmp_path: Path, run: Command, bounds: str
+) -> None:
+    """In the terminal, in `info`, in the certificate and on the page; and `verify` knows the word."""
+    (tmp_path / "m.py").write_text(TABLE)
+    spec, out = f"{tmp_path / 'm.py'}:table", tmp_path / "out"
+    columns = ["--states", "x,v", "--controls", "u", "--episode", "episode", "--bounds", bounds]
+    fitted = run("fit", "--data", cart_csv, *columns, *TINY, "--trusted", spec, "--out", out)
+    assert fitted.code == 0, fitted.err
+    why = "statistical, because M (table) cannot be proved: `interp` cannot be bounded over a box."
+    assert f"Evidence: {why}" in " ".join(fitted.out.split()) and "(m.py:6)" in fitted.out
+    assert f"evidence {why}" in " ".join(run("info", out).out.split())
+    assert f"Evidence: {why}" in " ".join(run("certify", out, "--trusted", spec).out.split())
+    assert f"Evidence: {why}" in (out / "report.html").read_text()
+    assert run("verify", out, "--trusted", spec).code == 0
+    said = json.loads((out / "certificate.json").read_text())
+    (out / "certificate.json").write_text(json.dumps(said | {"why": None}))
+    refused = run("verify", out, "--trusted", spec)
+    assert refused.code == 1 and "`why` of `certificate.json` is None" in " ".join(refused.err.split())
 
 
 def test_decreasing_refused(run: Command, dosed: list[str], tmp_path: Path) -> None:

@@ -69,10 +69,11 @@ def test_scale_is_local_and_pools_neighbours() -> None:
 @pytest.mark.parametrize("unseen", ["follow", "open"])
 def test_cells_without_data(unseen: str) -> None:
     rng = np.random.default_rng(4)
-    cells, seen = chain(9), observed(rng, 20, 50, 8)
+    cells, seen = chain(10), observed(rng, 20, 50, 8)
     half_width, _ = calibrate_room(cells, seen, alpha=0.01, unseen=unseen)  # type: ignore[arg-type]
-    expected = 0.0 if unseen == "follow" else half_width[:8].max(axis=0)
-    np.testing.assert_array_equal(half_width[8], np.broadcast_to(expected, 2))
+    expected = 0.0 if unseen == "follow" else half_width[:9].max(axis=0)
+    np.testing.assert_array_equal(half_width[9], np.broadcast_to(expected, 2))
+    assert (half_width[8] > 0).all()  # next to one that was visited
 
 
 def test_an_exact_model_leaves_no_room() -> None:
@@ -91,3 +92,24 @@ def test_where_probes_close_the_room_less_is_claimed() -> None:
     _, band = calibrate_room(cells, shut, alpha=0.01)
     assert band.inside == pytest.approx(0.9, abs=0.02)
     assert band.probability <= 0.9
+
+
+def test_where_other_episodes_never_were_less_is_claimed() -> None:
+    """An episode spends half of its time far from all others, who could not have made room for it."""
+    rng = np.random.default_rng(6)
+    cells, seen = chain(12), observed(rng, 8, 800, 8)
+    seen.cell[(seen.episode == 3) & (rng.random(len(seen.cell)) < 0.5)] = 11
+    _, band = calibrate_room(cells, seen, alpha=0.01)
+    assert band.inside == pytest.approx(1 - 0.5 / 8, abs=0.01)
+    _, wide = calibrate_room(cells, seen, alpha=0.01, unseen="open")
+    assert wide.inside > 0.98
+
+
+def test_where_a_delta_closes_the_room_less_is_claimed() -> None:
+    rng = np.random.default_rng(7)
+    cells, seen = chain(8), observed(rng, 40, 100, 8)
+    most = np.quantile(seen.distance, 0.5, axis=0)
+    _, band = calibrate_room(
+        cells, Spread(seen.cell, seen.distance, seen.episode, seen.opening, most), alpha=0.01
+    )
+    assert band.inside == pytest.approx(0.5, abs=0.02)

@@ -31,7 +31,7 @@ from tether.cli import running  # noqa: E402
 
 WHOLE = ("0", "-1", "1.5", "many", "", "nan", "1e12", "99999999999999999999999")
 FIT_OPTIONS: dict[str, tuple[str, ...]] = {
-    "--memories": (*WHOLE, "1000001", "100000"),
+    "--memories": (*WHOLE, "1000001"),
     "--steps": (*WHOLE, "1000000001"),
     "--probe-count": (*WHOLE, "1000000000000"),
     "--epsilon": ("0", "1", "-1", "nan", "inf", "1e-12", "1e-9", "1e-300", "5e-324", "half"),
@@ -62,7 +62,7 @@ FIT_OPTIONS: dict[str, tuple[str, ...]] = {
     "--operator": ("squash", "project"),
     "--loss": ("none",),
     "--target": ("sideways",),
-    "--delta": ("0.1", "x=0.1", "much"),
+    "--delta": ("much", "x=much", "x=0.1,x=0.2"),
     "--decreasing": ("u", "w", "x,v,u"),
     "--data": ("absent.csv", "{}", "{}/physics.py", "{}/run", "/dev/null", "/proc/self/mem", "-"),
     "--trusted": ("f", "no_such_module:f", "absent.py:f", "{}/physics.py:absent", "{}/physics.py:", ":f", "os:path",
@@ -82,6 +82,7 @@ EXTRA: tuple[tuple[str, ...], ...] = (
     (*AFFINE, "--decreasing", "w", "--trusted", "{}/physics.py:affine"),
     (*AFFINE, "--evidence", "proved", "--trusted", "{}/bad.py:unprovable"),
     ("--evidence", "proved", "--trusted", "{}/bad.py:unprovable"),
+    ("--bounds", "interval", "--delta", "0.1"), ("--bounds", "interval", "--memories", "100000"),
 )  # fmt: skip
 BAD_MODELS = """
 import numpy as np
@@ -129,7 +130,7 @@ OTHERS: tuple[tuple[str, ...], ...] = (
     ("certify", "{}/direct.safetensors", *SPEC), ("certify", "{}/run", *SPEC, "--out", "{}/cart.csv"),
     ("certify", "{}/run", *SPEC, "--out", "{}/page.html"), ("certify", "{}/run", "--trusted", "{}/bad.py:none"),
     ("certify", "{}/run", "--trusted", "{}/bad.py:complex_"), ("verify", "{}/absent", *SPEC),
-    ("verify", "{}/run", *SPEC, "--certificate", "{}/absent.json"), ("verify", "{}/falling.safetensors", *SPEC),
+    ("verify", "{}/run", *SPEC, "--certificate", "{}/absent.json"), ("verify", "{}/cart.csv", *SPEC),
     ("attack", "{}/run", *SPEC, "--evaluations", "0"),
     ("attack", "{}/run", *SPEC, "--evaluations", "-1"), ("attack", "{}/run", *SPEC, "--evaluations", "1000000000000"),
     ("attack", "{}/run", *SPEC, "--seed", "-1"), ("attack", "{}/run", *SPEC, "--jobs", "0"),

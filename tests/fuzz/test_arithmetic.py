@@ -1,4 +1,4 @@
-"""A few hundred arithmetic programs, in seconds; `python tests/fuzz/arithmetic.py` runs the fifty thousand."""
+"""A few arithmetic programs, in seconds; `python tests/fuzz/arithmetic.py` runs the fifty thousand."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ import pytest
 from subject import main
 
 
-def test_a_few_hundred_programs():
-    tally = main("arithmetic", arithmetic.run, count=500, arguments=["--minutes", "0.15"])
+def test_a_few_programs():
+    tally = main("arithmetic", arithmetic.run, count=60, arguments=[])
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert tally.counts["points"] > 1000  # in seconds, on however busy a machine
+    assert tally.counts["points"] > 1000
 
 
 def narrowed(model, *boxes, states):

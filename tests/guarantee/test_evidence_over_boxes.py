@@ -237,7 +237,7 @@ def test_the_strongest_evidence_that_the_model_allows():
     level, why = strongest_evidence(black, "affine", question(black))
     assert level == Statistical()
     assert why is not None
-    assert "`proved` must enclose unbounded; `linalg.eigvals` cannot be bounded over a box" in why
+    assert "M (unbounded) cannot be proved: `linalg.eigvals` cannot be bounded over a box" in why
     assert "test_evidence_over_boxes.py:" in why
     given = replace(black, jacobian=swing_jacobian, jacobian_lipschitz=1.0)
     assert strongest_evidence(given, "affine", question(given))[0] == Lipschitz()

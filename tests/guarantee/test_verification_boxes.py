@@ -10,7 +10,7 @@ import pytest
 import tether
 from tether.evidence import Lipschitz, Sampled, Statistical
 from tether.foundation.errors import CertificateError, StorageError
-from tether.verification.claim import read_claim
+from tether.verification.claim import claim_of, read_content
 from tether.verification.draws import drawn
 from tether.verification.trees import read_trees
 
@@ -398,7 +398,7 @@ def test_draws_refute_what_fails_near_memories_alone(weaker):
 
 
 def test_draws_are_half_of_the_box_and_half_around_memories(weaker):
-    claim = read_claim(weaker / "statistical" / "model.safetensors")
+    claim = claim_of(read_content(weaker / "statistical" / "model.safetensors"))
     claim.arrays["cells.radii"] = np.full(len(claim.cells("radii")), 1e-3)
     rng = np.random.default_rng(0)
     inputs = np.concatenate([drawn(claim, rng) for _ in range(4)])
@@ -427,7 +427,7 @@ def test_room_changes_delta_as_the_certificate_says(copied, name):
     with pytest.raises(CertificateError, match=r"`deltas\['angle'\]\.|`deltas\['speed'\]\."):
         tether.verify(copied, pendulum)
     (copied / "certificate.json").unlink()
-    found, claim = tether.verify(copied, pendulum), read_claim(copied / "model.safetensors")
+    found, claim = tether.verify(copied, pendulum), claim_of(read_content(copied / "model.safetensors"))
     assert found.verified and found.deltas["speed"][0] != before
     model = tether.load(copied / "model.safetensors")
     assert np.array_equal(claim.delta, model.bounds.delta)
@@ -461,7 +461,7 @@ def test_a_certificate_that_says_else_is_refused(copied, field, change):
 
 def test_trees_are_refused_by_verification_alone(fitted):
     """Without the checks of the format, which share no code with these."""
-    arrays = read_claim(fitted / "model.safetensors").arrays
+    arrays = claim_of(read_content(fitted / "model.safetensors")).arrays
     read_trees(arrays)
     for change in (
         gap,
@@ -480,7 +480,7 @@ def test_trees_are_refused_by_verification_alone(fitted):
 
 
 def test_leaves_lie_where_inputs_are_led(fitted):
-    trees = read_claim(fitted / "model.safetensors").trees
+    trees = claim_of(read_content(fitted / "model.safetensors")).trees
     model = tether.load(fitted / "model.safetensors")
     inputs = np.random.default_rng(0).uniform(model.bounds.tree.lower, model.bounds.tree.upper, (2000, 3))
     found = trees.find(inputs)

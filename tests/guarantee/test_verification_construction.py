@@ -140,21 +140,37 @@ def turned(states, controls):
     return np.column_stack([states[:, 0] + 0.1 * controls[:, 0], np.sin(states[:, 1])])
 
 
-@pytest.fixture
-def direct(tmp_path):
+def direct_of(half_width, trusted=turned):
     schema = tether.make_schema(["heading", "x"], ["rate"], angles=["heading"])
     frame = tether.model.Frame(
         schema, "increment", tether.data.Scaling(np.zeros(3), np.ones(3)),
         tether.data.Scaling(np.zeros(2), np.ones(2)),
     )  # fmt: skip
-    model = direct_model(tether.mlp(4, 2, (4,)), frame, tether.TrustedModel(turned), np.array([0.1, np.inf]))
-    tether.save(model, tmp_path / "direct.safetensors")
+    return direct_model(tether.mlp(4, 2, (4,)), frame, tether.TrustedModel(trusted), np.array(half_width))
+
+
+@pytest.fixture
+def direct(tmp_path):
+    """Of its second output nothing is claimed."""
+    tether.save(direct_of([0.1, np.inf]), tmp_path / "direct.safetensors")
     return tmp_path / "direct.safetensors"
+
+
+@pytest.fixture
+def run_of_direct(tmp_path):
+    """A direct model and its certificate."""
+    model = direct_of([0.1, 0.2])
+    tether.save(model, tmp_path / "model.safetensors")
+    written = tether.certify(model, turned).as_dict()
+    (tmp_path / "certificate.json").write_text(json.dumps(written))
+    return tmp_path
 
 
 def test_what_can_be_verified_of_a_direct_model_is_said(direct):
     found = tether.verify(direct, turned)
-    assert found.verified and found.deltas == {"heading": (0.1, 0.1), "x": (np.inf, np.inf)}
+    assert found.verified and found.deltas["x"] == (np.inf, np.inf)
+    assert found.deltas["heading"] == pytest.approx((0.1, 0.1), rel=1e-9)
+    assert found.deltas["heading"][0] > 0.1  # the rounding of adding it up is part of it
     assert "cannot be verified from a file" in found.statement
     assert found.not_vouched == ("the trusted model that is asked at run time",)
 
@@ -171,10 +187,59 @@ def test_a_direct_model_without_a_limit_claims_nothing(direct):
     rewrite(direct, unlimited)
     with pytest.raises(CertificateError, match="nothing is claimed; every half-width is infinite"):
         tether.verify(direct, turned)
+    for ask in (tether.certify, tether.attack):
+        with pytest.raises((CertificateError, TypeError), match="`model` must be (a )?constrained"):
+            ask(tether.load(direct, trusted=turned), turned)
 
 
-def test_a_direct_model_has_no_certificate(direct, fitted):
-    with pytest.raises(
-        ValueError, match="`certificate` must be of a model that has one; got `certificate.json`"
-    ):
-        tether.verify(direct, turned, fitted / "certificate.json")
+def test_the_certificate_of_a_direct_model_is_compared(run_of_direct):
+    said = json.loads((run_of_direct / "certificate.json").read_text())
+    assert said["certified"] and said["evidence"] == "proved" and said["domain"]["box"] == {}
+    found = tether.verify(run_of_direct, turned)
+    assert not any("certificate" in note for note in found.notes)
+    assert found.not_vouched == ("the trusted model that is asked at run time", "recheck", "trusted_name")
+    for entry in said["deltas"]:
+        assert found.deltas[entry["name"]] == pytest.approx((entry["maximum"], entry["median"]), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("deltas['x']", lambda said: said["deltas"][1].update(maximum=0.1)),
+        ("deltas['x']", lambda said: said["deltas"][1].update(single=0.2)),
+        ("monotonicity", lambda said: said.update(monotonicity={"declared": ["rate"]})),
+        ("claim", lambda said: said.update(claim="PROVED: reality is within delta.")),
+        ("assumptions", lambda said: said.update(assumptions=said["assumptions"][1:])),
+        ("evidence", lambda said: said.update(evidence="statistical")),
+    ],
+)
+def test_a_certificate_of_a_direct_model_that_says_else_is_refused(run_of_direct, field, change):
+    path = run_of_direct / "certificate.json"
+    said = json.loads(path.read_text())
+    change(said)
+    path.write_text(json.dumps(said))
+    with pytest.raises(CertificateError) as refusal:
+        tether.verify(run_of_direct, turned)
+    assert f"`{field}`" in str(refusal.value)
+
+
+def test_a_direct_model_is_not_certified_against_another_trusted_model():
+    with pytest.raises(CertificateError, match="a fresh one reached"):
+        tether.certify(direct_of([0.1, 0.2]), lambda s, u: turned(s, u) + 1e-3)
+    assert tether.attack(direct_of([0.1, 0.2]), lambda s, u: turned(s, u) + 1e-3, evaluations=100).broken
+
+
+def rooted(states, controls):
+    """Answers where the second state is not negative."""
+    return np.column_stack([states[:, 0] + 0.1 * controls[:, 0], np.sqrt(states[:, 1])])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_trusted_model_that_does_not_answer_everywhere():
+    model = direct_of([0.1, 0.2], rooted)
+    certificate = tether.certify(model, rooted)
+    assert certificate.certified and 0 < certificate.conformance.recheck.points < 16 * 7
+    assert not tether.attack(model, rooted, evaluations=300).broken
+    nowhere = direct_of([0.1, 0.2], lambda s, u: np.full((len(s), 2), np.nan))
+    with pytest.raises(CertificateError, match="`trusted` must answer somewhere near the data"):
+        tether.certify(nowhere, nowhere.tether.trusted)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from tether.claims.monotone import certify_monotone
+from tether.claims.construction import certify_by_construction
 from tether.fitting import MONOTONE, Built, FitConfig, build_monotone_tether, prepare, train_method, untrained
 from tether.fitting.monotone import monotone_network
 from tether.foundation.errors import CertificateError
 from tether.learning.training import TrainingConfig
 from tether.model.monotone import MonotoneNetwork, ordered_linear
-from tether.model.monotone_tether import MonotoneTether
+from tether.tethers.monotone import MonotoneTether
 from tether.trusted import TrustedModel
 from tether.trusted.affine import AffineModel
 from tether_studies.pancreas.armax import fit_armax
@@ -203,7 +203,7 @@ def test_certificate_states_what_holds_and_checks_its_premises(study, config) ->
     model = untrained(problem, config, built(tether))
     model.network.eval()
     inputs, trusted = problem.split.test.inputs, tether.trusted
-    certificate = certify_monotone(model, trusted, inputs=inputs, points=5000, seed=1)
+    certificate = certify_by_construction(model, trusted, inputs=inputs, points=5000, seed=1)
     assert certificate.certified and certificate.evidence == "proved"
     assert certificate.conformance.recheck.max_ratio <= 1
     assert (
@@ -212,7 +212,7 @@ def test_certificate_states_what_holds_and_checks_its_premises(study, config) ->
     assert certificate.deltas[0].maximum >= tether.half_width.max()
     other = AffineModel(trusted.weights, trusted.intercept + 1e-12)
     with pytest.raises(CertificateError, match="`trusted` must be the model the tether was built with"):
-        certify_monotone(model, other, points=10, seed=1)
+        certify_by_construction(model, other, points=10, seed=1)
     model.network = MonotoneNetwork(31, 1, decreasing=[0], hidden=(4,))
     with pytest.raises(CertificateError, match="the network must be monotone in the declared inputs"):
-        certify_monotone(model, trusted, points=10, seed=1)
+        certify_by_construction(model, trusted, points=10, seed=1)

@@ -22,14 +22,13 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from torch import nn
 
-from tether.claims.monotone import as_affine, search
+from tether.claims.construction import search as search_everywhere
 from tether.data import Array
 from tether.foundation.limits import MOST_DRAWS, check_processes, check_seed, check_whole
 from tether.foundation.progress import Report
 from tether.geometry.cells import CellSampler
 from tether.model import Model
 from tether.trusted import Function, TrustedModel, as_trusted
-from tether.trusted.affine import AffineModel
 
 _CHUNK = 1 << 15
 _CLIMBERS = 512
@@ -88,8 +87,8 @@ def attack(
     """Searches for a counter-example to the model's certificate.
 
     A third of the budget goes to points inside every cell, a third to rims and corners of the coverage
-    regions and faces between cells, a third to climbing from the worst points found. Of a monotone model, all
-    goes to points near the memories and far from them, and only its distance to M is attacked.
+    regions and faces between cells, a third to climbing from the worst points found. Of a monotone
+    or direct model, all goes to points near the data and far from them; only the distance to M is attacked.
 
     Args:
         model: the model; its weights do not matter.
@@ -104,14 +103,14 @@ def attack(
     check_seed("seed", seed)
     if jobs is not None:
         check_processes("jobs", jobs)
-    if model.decreasing:
-        return _attack_monotone(model, as_affine(trusted), evaluations, seed, progress)
-    if not model.tether.limited:
+    if not model.tether.holds:
         raise TypeError(
             f"`model` must be constrained; got one whose tether is {model.tether.kind}, which has no "
             "certificate to attack."
         )
     trusted = as_trusted(trusted)
+    if not model.tether.limited:
+        return _attack_everywhere(model, trusted, evaluations, seed, progress)
     # Without the network, which need not travel.
     bare = Model(nn.Identity(), model.frame, model.tether)
     shards = max(1, min(_SHARDS, evaluations // _SHARD_BUDGET))
@@ -127,14 +126,15 @@ def attack(
     return _result(search, found)
 
 
-def _attack_monotone(
-    model: Model, trusted: AffineModel, evaluations: int, seed: int, progress: Report | None
+def _attack_everywhere(
+    model: Model, trusted: TrustedModel, evaluations: int, seed: int, progress: Report | None
 ) -> Attack:
+    """Of a claim that holds at every input: there is no rim to go to."""
     rng = np.random.default_rng([seed, 0xA77])
-    found = search(model, trusted, points=evaluations, rng=rng, progress=progress)
+    found = search_everywhere(model, trusted, points=evaluations, rng=rng, progress=progress)
     named = dict(zip(model.schema.inputs, found.inputs.tolist(), strict=True))
     output = model.schema.outputs[found.output]
-    return Attack(found.ratio, evaluations, output, found.distance, found.delta, named)
+    return Attack(found.ratio, found.tried, output, found.distance, found.delta, named)
 
 
 _Task = tuple[int, SeedSequence, int]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tether.claims.claims import Band, Certificate, Conformance, Domain, OutputDelta, Recheck
-from tether.claims.monotone import as_affine, certify_monotone
+from tether.claims.construction import certify_by_construction
 from tether.claims.usefulness import concerns
 from tether.data import Array, Probes, Transitions
 from tether.evidence import Evidence, Question
@@ -37,7 +37,7 @@ def certify(
     Args:
         model: the model; its weights do not matter.
         trusted: M.
-        transitions: held-out D, to measure coverage on; a monotone model's is always 100 %.
+        transitions: held-out D, to measure coverage on; that of a monotone or direct model is always 100 %.
         probes: held-out Ω, likewise.
         points_per_cell: fresh points drawn inside each cell or leaf.
         seed: of the draw; must differ from the one the bounds were built with.
@@ -45,13 +45,14 @@ def certify(
     Raises:
         CertificateError: where a fresh point contradicts a claim that is more than an estimate.
     """
-    if model.tether.declared.size:
-        points = points_per_cell * len(model.cells)
-        return certify_monotone(model, as_affine(trusted), points=points, seed=seed)  # type: ignore[arg-type]
-    if not model.tether.limited:
+    if not model.tether.holds:
         raise CertificateError(
-            "`model` must be a constrained model; an unconstrained one has no certificate."
+            "`model` must be a constrained model; one that may go any distance from the trusted model has no "
+            "certificate."
         )
+    if not model.tether.limited:
+        points = points_per_cell * (model.tether.memories or len(model.frame.landmarks()))
+        return certify_by_construction(model, trusted, points=points, seed=seed)
     trusted = as_trusted(trusted)
     check_trusted(trusted, model.cells.centers, model.schema)
     fresh = _established(model, trusted, points_per_cell, seed)
@@ -122,6 +123,7 @@ def _conformance(
         assumptions=assumptions(evidence.name, model.schema.angles),
         recheck=fresh,
         concerns=() if transitions is None else concerns(model, trusted, transitions),
+        why=model.record.get("why"),
     )
 
 

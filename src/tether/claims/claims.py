@@ -90,6 +90,8 @@ class Conformance:
         assumptions: what it rests on besides, in sentences.
         recheck: what fresh points showed.
         concerns: why nobody could use it, in sentences; none: it is useful.
+        why: in a line, why nothing stronger could be had of M; None: a level was asked for, or it is the
+            strongest.
     """
 
     claim: str
@@ -99,6 +101,7 @@ class Conformance:
     assumptions: tuple[str, ...]
     recheck: Recheck
     concerns: tuple[str, ...] = ()
+    why: str | None = None
 
     @property
     def by_output(self) -> dict[str, dict[str, float]]:

@@ -55,7 +55,8 @@ def approximation_cost(model: Model, unconstrained: Model, transitions: Transiti
     miss = np.maximum(np.maximum(bounds.lower - truth, truth - bounds.upper), 0.0)
     rounding = 8 * np.finfo(np.float64).eps * (np.abs(truth) + np.abs(bare))
     epsilon = bare_error.max(axis=0)
-    slopes = _output_slopes(unconstrained)
+    # The paper's bound speaks of cells.
+    slopes = None if model.tether.memories is None else _output_slopes(unconstrained)
     reach = None if slopes is None else slopes * 2 * model.cells.radii.max()
     paper = None if reach is None else 2 * epsilon + reach
     return ApproximationCost(

@@ -41,10 +41,13 @@ def certify_command(
         from tether.foundation.atomic import write_json, write_text
         from tether.report.tables import certificate_lines, delta_grid, rich_table
         from tether.trusted.loading import load_trusted
-    learned = claiming_model(model, "tether to certify")
-    certificate = certify(learned, load_trusted(trusted))
-    noted = {name: learned.record.get(name) for name in ("coverage_D", "coverage_omega")}
-    certificate = certificate.covering(**noted)
+    known = load_trusted(trusted)
+    learned = claiming_model(model, known, "tether to certify")
+    certificate = certify(learned, known)
+    measured = {
+        name: learned.record[name] for name in ("coverage_D", "coverage_omega") if name in learned.record
+    }
+    certificate = certificate.covering(**measured)
     console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
     for line in certificate_lines(certificate):
         say(line)
@@ -100,14 +103,13 @@ def attack_command(
         from tether.evidence import Proved
         from tether.report.tables import ratio
         from tether.trusted.loading import load_trusted
-    learned = claiming_model(model, "certificate to attack")
+    known = load_trusted(trusted)
+    learned = claiming_model(model, known, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
-        found = attack(
-            learned, load_trusted(trusted), evaluations=evaluations, seed=seed, progress=progress, jobs=jobs
-        )
+        found = attack(learned, known, evaluations=evaluations, seed=seed, progress=progress, jobs=jobs)
     unit = learned.schema.unit(found.output)
     distance, claimed = (f"{value:.6g} {unit}".rstrip() for value in (found.distance, found.delta))
-    evidence = Proved() if learned.tether.declared.size else learned.bounds.evidence
+    evidence = learned.bounds.evidence if learned.tether.limited else Proved()
     say(
         f"{found.evaluations} inputs tried. The largest distance to the trusted model that any weights can "
         f"reach is {distance} in '{found.output}', {ratio(found.max_ratio)} of the {claimed} claimed there "

@@ -127,6 +127,12 @@ def fit(
         str,
         typer.Option(help="Distance to M to stay within: '0.05' or 'x=0.05,heading=0.01'; affine bounds."),
     ] = "",
+    where: Annotated[
+        Literal["box", "data"],
+        typer.Option(
+            help="Where a delta must hold: over the whole box, or in leaves that data or probes touch."
+        ),
+    ] = "box",
     evidence: Annotated[
         Literal["auto", "sampled", "statistical", "lipschitz", "proved"],
         typer.Option(help="How delta is known; auto: proved if M allows, else lipschitz, else statistical."),
@@ -204,6 +210,7 @@ def fit(
         alpha=alpha,
         unseen=unseen,
         delta=budget(delta),
+        where=where,
         target=None if target == "auto" else target,
         evidence=as_evidence(None if evidence == "auto" else evidence, epsilon=epsilon, beta=beta),
         operator=operator,
@@ -328,7 +335,8 @@ def info(model: ModelPath) -> None:
         "parameters": f"{sum(p.numel() for p in learned.network.parameters()):,}",
     }
     if learned.tether.bounded:
-        rows |= {"tether": _described(learned), "evidence": learned.tether.evidence}
+        why = f", because {record['why']}" if record.get("why") else ""
+        rows |= {"tether": _described(learned), "evidence": f"{learned.tether.evidence}{why}"}
     if learned.decreasing:
         rows["never rises in"] = ", ".join(learned.decreasing)
     rows |= _domain(learned) if learned.tether.limited else _half_width(learned)

@@ -12,6 +12,7 @@ from tether.report.tables import (
     certificate_lines,
     delta_grid,
     errors_grid,
+    percent,
     results_grid,
     rich_table,
 )
@@ -35,6 +36,9 @@ def show_comparison(
         console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
         for line in certificate_lines(certificate, comparison.cost):
             say(line)
+        kept = comparison.kept.model.record.get("delta_kept_D")
+        if kept is not None:
+            say(f"The delta asked for holds at {percent(kept)} of held-out rows, in every output.")
         say()
         say(verdict(comparison), style="bold red" if certificate.concerns else "bold")
     say(f"report: {report}", wrap=False)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import typer
 
 from tether.cli.commands import app
+from tether.cli.starting import Interruption, interruptible
 from tether.cli.terminal import command_name
 from tether.foundation.errors import CertificateError
 from tether.foundation.printing import make_console, one_line
@@ -27,23 +26,29 @@ def run(arguments: list[str] | None = None) -> int:
     """Runs `arguments`, by default those typed; the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     _prepare_streams()
-    try:
-        with warnings.catch_warnings():
-            _quieten_warnings()
-            return _invoke(given)
-    except KeyboardInterrupt:
-        # A second one must not interrupt the cleaning up after the first.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Python remembers an interruption that passed through compiled text, as of dataclasses, though it is
-        # handled here, and would end by a signal; text that passes makes it forget.
-        exec("pass")
-        hint = " Continue it with the same arguments and `--resume`." if _can_resume(given) else ""
-        return _fail(f"interrupted.{hint}", 130)
-    except Exception as error:
-        if os.environ.get("TETHER_TRACEBACK"):
-            raise
-        return _explain(error)
+    with interruptible() as interruption:
+        try:
+            with warnings.catch_warnings():
+                _quieten_warnings()
+                return _invoke(given)
+        except KeyboardInterrupt:
+            return _interrupted(given, interruption)
+        except Exception as error:
+            if interruption.asked:  # which a library has made an error of its own of
+                return _interrupted(given, interruption)
+            if os.environ.get("TETHER_TRACEBACK"):
+                raise
+            return _explain(error)
+
+
+def _interrupted(given: list[str], interruption: Interruption) -> int:
+    # A second one must not interrupt the cleaning up after the first.
+    interruption.heard()
+    # Python remembers an interruption that passed through compiled text, as of dataclasses, though it is
+    # handled here, and would end by a signal; text that passes makes it forget.
+    exec("pass")
+    hint = " Continue it with the same arguments and `--resume`." if _can_resume(given) else ""
+    return _fail(f"interrupted.{hint}", 130)
 
 
 def _invoke(given: list[str]) -> int:

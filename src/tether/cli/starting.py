@@ -1,4 +1,4 @@
-"""While a command starts: what it needs takes seconds to import, and may be interrupted meanwhile."""
+"""Commands may be interrupted: while they start, which takes seconds, and while they run."""
 
 from __future__ import annotations
 
@@ -26,6 +26,47 @@ def starting() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class Interruption:
+    """What Ctrl-C sets off: an interruption, and again each second until it is heard.
+
+    Compiled code swallows one now and then, where it calls back.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        """As Python calls it."""
+        del number, frame
+        self.asked = True
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, self)
+            signal.setitimer(signal.ITIMER_REAL, 1.0)
+        raise KeyboardInterrupt
+
+    def heard(self) -> None:
+        """No more of them."""
+        if threading.current_thread() is threading.main_thread():
+            if hasattr(signal, "setitimer"):
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """While a command runs."""
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption
+        return
+    before = signal.signal(signal.SIGINT, interruption)
+    try:
+        yield interruption
+    finally:
+        if not interruption.asked:
+            signal.signal(signal.SIGINT, before)
 
 
 def leave_quietly() -> None:

@@ -15,6 +15,7 @@ from tether.foundation.printing import make_console, plain
 
 if TYPE_CHECKING:
     from tether.model import Model
+    from tether.trusted import TrustedModel
 
 
 console = make_console()
@@ -58,17 +59,12 @@ def model_file(path: Path) -> Path:
     return path / "model.safetensors"
 
 
-def claiming_model(path: Path, missing: str) -> Model:
-    """The model, which must have cells; monotone by construction or not."""
-    from tether.files.storage import peek
+def claiming_model(path: Path, trusted: TrustedModel, missing: str) -> Model:
+    """The model, of which something must be claimed; a direct one with its trusted model."""
+    from tether.files.storage import load
 
-    learned = peek(model_file(path))
-    if learned.tether.bounded and not learned.tether.certifiable:
-        raise ValueError(
-            f"`{path}` must have cells; a direct model has none. It is within its half-width of the trusted "
-            "model by construction: see `tether info`."
-        )
-    if learned.tether.certifiable:
+    learned = load(model_file(path), trusted=trusted)
+    if learned.tether.holds:
         return learned
     raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")
 

@@ -78,8 +78,8 @@ def check_matrix(name: str, values: ArrayLike, names: Sequence[str] | None = Non
             f"`{name}` must have {len(names)} columns ({shorten(', '.join(names))}); got "
             f"{matrix.shape[1]}. Give one column per name."
         )
-    bad = ~np.isfinite(matrix)
-    if bad.any():
+    if not np.isfinite(matrix).all():
+        bad = ~np.isfinite(matrix)
         row, column = (int(k) for k in np.argwhere(bad)[0])
         label = names[column] if names is not None else str(column)
         raise ValueError(
@@ -182,6 +182,8 @@ class Schema:
 
     def base(self, states: Array) -> Array:
         """(N, P): the current value of each output, 0 for an output that advances no state."""
+        if self.advances and min(self.advances) >= 0:
+            return states.take(self.advanced, axis=1)
         return np.where(self.advanced >= 0, states[:, self.advanced], 0.0)
 
     def distance(self, one: Array, other: Array) -> Array:
@@ -216,9 +218,11 @@ class Schema:
     def wrap_inputs(self, states: Array, controls: Array) -> Array:
         """(N, D) inputs, angles in [-π, π)."""
         inputs = np.concatenate([states, controls], axis=1)
-        angles = self.input_angles
-        if angles.any():
-            inputs[:, angles] = wrap_angle(inputs[:, angles])
+        if self.angles:
+            angles = self.input_angles
+            given = inputs[:, angles]
+            if not (np.abs(given) < np.pi).all():
+                inputs[:, angles] = wrap_angle(given)
         return inputs
 
     def unwrap_outputs(self, states: Array, outputs: Array) -> Array:

@@ -27,7 +27,8 @@ class Leaves:
         slope: (K, D).
         remainder: (K,) at least ``|M - A|`` over the box, for M's exact value and for what NumPy computes of
             it; infinite where nothing is known.
-        shares: (K, D) what each input contributes to the remainder.
+        shares: (K, D) what each input contributes to the remainder; infinite where that has no bound.
+        centred: (K,) whether `value` is M's own at the middle, rather than the middle of what M can be.
     """
 
     middle: Array
@@ -35,6 +36,7 @@ class Leaves:
     slope: Array
     remainder: Array
     shares: Array
+    centred: NDArray[np.bool_]
 
     def take(self, rows: NDArray[np.int64] | slice) -> Leaves:
         """Some of them."""
@@ -55,7 +57,7 @@ class Leaves:
         return cls(*(np.concatenate(part) for part in zip(*(p._parts() for p in parts), strict=True)))
 
     def _parts(self) -> tuple[Array, ...]:
-        return self.middle, self.value, self.slope, self.remainder, self.shares
+        return self.middle, self.value, self.slope, self.remainder, self.shares, self.centred
 
 
 class Expander(ABC):
@@ -106,21 +108,31 @@ def expand_boxes(
     k of n, and the integral is at most the mean of the deviations enclosed over the shells. J is the
     derivative at the middle, or the middle of what is enclosed over the box, whichever leaves less; or 0,
     where M's range over the box says more than its derivatives do (a slope may be infinite).
+
+    Where M jumps, or is infinitely steep, along some inputs and not along the rest, J is 0 along these: their
+    range, with the rest as in the middle, says how far M may be off there, and the mean-value theorem the
+    rest, from there on. Sound because on that second way the inputs that make M jump do not change: NumPy
+    takes the same side all along it, and what each side can be is in the range.
     """
     middle, held = middles(lower, upper, pinned)
     over = _Over.boxes(program, lower, upper, middle)
     choices = [_finite(slope) for slope in (_between(over.point), _between(over.shells[-1]))]
     models = [over.by_slope(slope, over.value) for slope in choices]
-    models.append(over.by_range())
+    jumping = over.split(program, lower, upper)
+    choices += [np.zeros_like(middle), np.where(jumping.loose, 0.0, choices[1])]
+    split = jumping.by_slope(choices[-1], jumping.ranged)
+    # What each input contributes to a range is not known; cutting those helps that contribute to the change.
+    changing = np.where(np.isfinite(split[1])[:, None], split[0], models[-1][0])
+    models += [(changing, over.by_range()), split]
     remainders = np.stack([remainder for _, remainder in models])
     if angle:  # on the circle nothing is farther than half a turn, if it is anywhere
         remainders = np.where(np.isfinite(remainders), np.minimum(remainders, HALF_TURN), np.inf)
     best = np.where(held & np.isfinite(remainders[0]), 0, np.argmin(remainders, axis=0))
     rows = np.arange(len(lower))
-    slopes = np.stack([*choices, np.zeros_like(middle)])[best, rows]
+    slopes = np.stack(choices)[best, rows]
     shares = np.stack([part for part, _ in models])[best, rows]
-    value = np.where(best == len(choices), over.ranged, over.value)
-    return Leaves(middle, value, slopes, remainders[best, rows], shares)
+    value = np.stack([over.value, over.value, over.ranged, jumping.ranged])[best, rows]
+    return Leaves(middle, value, slopes, remainders[best, rows], shares, best < 2)
 
 
 def needed_remainder(
@@ -132,9 +144,10 @@ def needed_remainder(
     """
     over = _Over.boxes(program, lower, upper, middle)
     _, remainder = over.by_slope(slope, value)
-    _, ranged = over.by_range()
-    away = ranged + np.abs(value - over.ranged) * (1 + 4 * _EPS)
-    return np.where((slope == 0).all(axis=1), np.minimum(remainder, _infinite(away)), remainder)
+    away = over.by_range() + np.abs(value - over.ranged) * (1 + 4 * _EPS)
+    remainder = np.where((slope == 0).all(axis=1), np.minimum(remainder, _infinite(away)), remainder)
+    _, jumping = over.split(program, lower, upper).by_slope(slope, value)
+    return np.minimum(remainder, jumping)
 
 
 def middles(lower: Array, upper: Array, pinned: Array | None) -> tuple[Array, NDArray[np.bool_]]:
@@ -154,12 +167,14 @@ class _Over:
         point: at the middles.
         shells: over the boxes shrunk, the whole boxes last.
         reach: (K, D) largest way from the middle along each input.
+        middle: (K, D).
         value: (K,) M at the middle.
     """
 
     point: Enclosure
     shells: list[Enclosure]
     reach: Array
+    middle: Array
     value: Array
 
     @classmethod
@@ -172,7 +187,7 @@ class _Over:
         shells.append(evaluate(program, lower, upper, derivatives=True))
         reach = np.maximum(upper - middle, middle - lower) * (1 + _EPS)
         value = _finite(0.5 * point.lower + 0.5 * point.upper)[:, 0]
-        return cls(point, shells, reach, value)
+        return cls(point, shells, reach, middle, value)
 
     def by_slope(self, slope: Array, value: Array) -> tuple[Array, Array]:
         """(K, D) shares of the remainder and (K,) itself, of a model with this slope and this value there."""
@@ -198,12 +213,64 @@ class _Over:
         """(K,) the middle of M's range over the box."""
         return _finite(0.5 * self.shells[-1].lower[:, 0] + 0.5 * self.shells[-1].upper[:, 0])
 
-    def by_range(self) -> tuple[Array, Array]:
-        """The same without a slope, around the middle of M's range, which contains what NumPy computes."""
+    def by_range(self) -> Array:
+        """(K,) the remainder around the middle of M's range, which contains what NumPy computes."""
         low, high = self.shells[-1].lower[:, 0], self.shells[-1].upper[:, 0]
         with np.errstate(invalid="ignore", over="ignore"):
             half = 0.5 * (high - low) + 8 * _EPS * np.maximum(np.abs(low), np.abs(high))
-        return np.full_like(self.reach, np.nan), _infinite(half * (1 + 4 * _EPS))
+        return _infinite(half * (1 + 4 * _EPS))
+
+    def split(self, program: Program, lower: Array, upper: Array) -> _Split:
+        """M over boxes (K, D) with those inputs in the middle along which it is not steep."""
+        whole = self.shells[-1]
+        steep = np.isnan(whole.jacobian_lower[:, 0]) | np.isnan(whole.jacobian_upper[:, 0])
+        loose = steep & (self.reach > 0)
+        able = loose.any(axis=1) & ~loose.all(axis=1) & np.isfinite(whole.lower[:, 0])
+        low, high = np.full(len(lower), np.nan), np.full(len(lower), np.nan)
+        rows = np.flatnonzero(able)
+        if len(rows):
+            middle = self.middle[rows]
+            ends = (np.where(loose[rows], part[rows], middle) for part in (lower, upper))
+            found = evaluate(program, *ends, derivatives=False)
+            low[rows], high[rows] = found.lower[:, 0], found.upper[:, 0]
+        return _Split(loose, low, high, whole, self.reach)
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """M over boxes in two steps: along inputs that it jumps with, and from there along the rest.
+
+    Attributes:
+        loose: (K, D) the inputs of the first step.
+        low: (K,) what M can be on the first step, the rest in the middle; NaN where there is no such split.
+        high: (K,).
+        whole: over the whole boxes.
+        reach: (K, D) largest way from the middle along each input.
+    """
+
+    loose: NDArray[np.bool_]
+    low: Array
+    high: Array
+    whole: Enclosure
+    reach: Array
+
+    @property
+    def ranged(self) -> Array:
+        """(K,) the middle of what M can be on the first step."""
+        return _finite(0.5 * self.low + 0.5 * self.high)
+
+    def by_slope(self, slope: Array, value: Array) -> tuple[Array, Array]:
+        """(K, D) shares of the remainder and (K,) itself, of a model with this slope and this value there."""
+        low, high = self.whole.jacobian_lower[:, 0], self.whole.jacobian_upper[:, 0]
+        gap = np.maximum(np.abs(value - self.low), np.abs(self.high - value))
+        gap = gap + 4 * _EPS * np.abs(value) + self.whole.rounding[:, 0] * (1 + 4 * _EPS)
+        with np.errstate(invalid="ignore", over="ignore"):
+            beyond = np.where(self.loose, np.abs(slope), np.maximum(high - slope, slope - low))
+            beyond = (beyond + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
+            shares = np.where(self.reach > 0, beyond * self.reach, 0.0)
+            away = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
+            half = np.broadcast_to(0.5 * (self.high - self.low)[:, None], shares.shape)
+        return _infinite(np.where(self.loose, half, shares)), _infinite(away)
 
 
 def _parts(enclosed: Enclosure, count: int) -> list[Enclosure]:

@@ -80,7 +80,14 @@ class _Taylor(Expander):
         middle, _ = middles(lower, upper, self.question.pinned)
         value, slope = self._at(middle, output)
         shares = self._shares(output, lower, upper, middle)
-        return Leaves(middle, value, slope, self._capped(shares.sum(axis=1), output), shares)
+        return Leaves(
+            middle,
+            value,
+            slope,
+            self._capped(shares.sum(axis=1), output),
+            shares,
+            np.ones(len(middle), dtype=bool),
+        )
 
     def needed(
         self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array

@@ -40,7 +40,7 @@ class Proved(Evidence):
             program = question.program()
             evaluate(program, question.lower[None], question.upper[None], derivatives=True)
         except (EnclosureError, ValueError) as error:
-            return f"`proved` must enclose {trusted.name}; {error}"
+            return f"M ({trusted.name}) cannot be proved: {error}"
         return None
 
     def range_over(self, cells: Cells, trusted: TrustedModel, schema: Schema, target: Target) -> Range:
@@ -119,5 +119,5 @@ def bending_inputs(program: Program, lower: Array, upper: Array) -> NDArray[np.b
     used[np.unique(program.tape.inputs)] = True
     with np.errstate(invalid="ignore"):
         constant = high - low <= _LINEAR * np.maximum(np.abs(low), np.abs(high))
-    # Where M is not defined throughout, there may be a jump along anything it looks at.
+    # Where M is not defined throughout, it may be anything along what it looks at.
     return used & (~constant | np.full_like(used, not np.isfinite(whole.lower[0, 0])))

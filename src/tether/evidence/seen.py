@@ -94,7 +94,9 @@ class _Seen(Expander):
         value = np.where(flat, value + 0.5 * (low + high), value)
         remainder = np.where(flat, 0.5 * (high - low), remainder)
         remainder = np.where(angle[:, 0], np.minimum(remainder, HALF_TURN), remainder)
-        return Leaves(middle, value, slope, remainder, look.shares(missed, angle))
+        return Leaves(
+            middle, value, slope, remainder, look.shares(missed, angle), np.ones(len(middle), dtype=bool)
+        )
 
     def settle(self, leaves: Leaves, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
         """With the largest deviation of further points."""
@@ -113,7 +115,7 @@ class _Seen(Expander):
         """The largest deviation seen: at most what there is."""
         middle, _ = middles(lower, upper, self.question.pinned)
         nothing = np.zeros(len(output))
-        models = Leaves(middle, value, slope, nothing, np.zeros_like(slope))
+        models = Leaves(middle, value, slope, nothing, np.zeros_like(slope), np.ones(len(middle), dtype=bool))
         return self._farthest(models, output, lower, upper, _POINTS)
 
     def _farthest(

@@ -91,6 +91,7 @@ _RECORD = documents.record(
         "trusted_source_sha256": maybe(text),
         "coverage_D": maybe(share),
         "coverage_omega": maybe(share),
+        "delta_kept_D": share,
         "band": _BAND,
         "stopped": text,
         "why": text,

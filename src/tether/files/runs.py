@@ -43,7 +43,7 @@ from tether.report.boxes import box_sections
 from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
 from tether.report.explorer import explorable, explorer_data
 from tether.report.page import Section, page
-from tether.report.tables import Grid, checked_lines, delta_grid, domain_lines, run_name
+from tether.report.tables import Grid, checked_lines, delta_grid, domain_lines, run_name, why_lines
 from tether.trusted import Function, TrustedModel
 
 
@@ -67,9 +67,8 @@ class Comparison:
 
     @property
     def kept(self) -> Fit:
-        """The one that is saved: the last one with a certificate, else the last that M holds."""
-        certified = [fit for fit in self.fits if fit.certificate is not None]
-        return [*(fit for fit in self.fits if fit.model.tether.holds), *certified][-1]
+        """The one that is saved: the last one with a certificate."""
+        return [fit for fit in self.fits if fit.certificate is not None][-1]
 
     @property
     def certificate(self) -> Certificate | None:
@@ -290,7 +289,9 @@ def certificate_page(certificate: Certificate, *, command: str) -> str:
     digest = certificate.trusted_source_sha256 or "not known"
     sections = [
         Section(
-            "Distance to the trusted model", grids=[delta_grid(certificate.deltas, certificate.evidence)]
+            "Distance to the trusted model",
+            why_lines(certificate),
+            [delta_grid(certificate.deltas, certificate.evidence)],
         ),
         Section(
             "Where it holds", domain_lines(certificate), [Grid("Domain box", ("input", "from", "to"), box)]

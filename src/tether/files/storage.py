@@ -27,22 +27,21 @@ from tether.files.modelfile import (
 )
 from tether.foundation.atomic import content_digest as _digest
 from tether.foundation.atomic import read_tensors, write_tensors
-from tether.foundation.errors import StorageError, TrustedModelError
+from tether.foundation.errors import StorageError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
-from tether.model import Frame, Model, kind_of, mlp
+from tether.model import Frame, Model, mlp
 from tether.model.assembling import constrained_model, direct_model, unconstrained_model
 from tether.model.monotone import MonotoneNetwork
-from tether.model.monotone_tether import MonotoneTether, monotone_tether
-from tether.tethers import DirectTether
 from tether.tethers.bounds import AffineBounds, Bounds, IntervalBounds
+from tether.tethers.monotone import MonotoneTether
 from tether.trusted import Function, TrustedModel, as_trusted
 from tether.trusted.affine import AffineModel
 
 
 def save(model: Model, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
-    path, frame, kind = Path(path), model.frame, kind_of(model)
+    path, frame, kind = Path(path), model.frame, model.tether.kind
     tensors = {f"network.{name}": value for name, value in model.network.state_dict().items()}
     arrays = {
         "frame.inputs.center": frame.inputs.center,
@@ -188,7 +187,7 @@ def _evidence_words(evidence: Evidence) -> dict[str, Any]:
 
 def _monotone_arrays(model: Model) -> dict[str, np.ndarray]:
     """Cells, half-width, and M itself, which is affine and travels with the model."""
-    tether = monotone_tether(model)
+    tether: Any = model.tether
     return {f"cells.{name}": getattr(tether.cells, name) for name in CELL_ARRAYS} | {
         "monotone.declared": tether.declared,
         "monotone.half_width": tether.half_width.cpu().numpy(),
@@ -200,27 +199,15 @@ def _monotone_arrays(model: Model) -> dict[str, np.ndarray]:
 
 def _direct_arrays(model: Model) -> dict[str, np.ndarray]:
     """The half-width, and M's answers at points that do not depend on the data, to recognise M by."""
-    inputs, tether = _landmarks(model.frame), model.tether
-    assert isinstance(tether, DirectTether)
-    answered: list[int] = []
-    answers: list[np.ndarray] = []
-    # One by one, because M may have no answer a scale away from the data, at a negative speed for example.
-    for row in range(len(inputs)):
-        try:
-            answers.append(_answers(tether.trusted, inputs[row : row + 1], model.schema))
-        except TrustedModelError:
-            continue
-        answered.append(row)
-    if not answered:
+    tether: Any = model.tether
+    inputs, answers = tether.trusted.where_it_answers(model.frame.landmarks(), model.schema)
+    if not len(inputs):
         raise StorageError("`trusted` must answer at the centre of the inputs or near it; it does nowhere.")
-    return {
-        "direct.half_width": tether.half_width.cpu().numpy(),
-        "direct.inputs": inputs[answered],
-        "direct.answers": np.concatenate(answers),
-    }
+    half_width = tether.half_width.cpu().numpy()
+    return {"direct.half_width": half_width, "direct.inputs": inputs, "direct.answers": answers}
 
 
-_WRITERS: dict[str | None, Callable[[Any], dict[str, np.ndarray]]] = {
+_WRITERS: dict[str, Callable[[Any], dict[str, np.ndarray]]] = {
     "unconstrained": lambda model: {},
     "direct": _direct_arrays,
     "monotone": _monotone_arrays,
@@ -228,27 +215,14 @@ _WRITERS: dict[str | None, Callable[[Any], dict[str, np.ndarray]]] = {
     "affine": _affine_arrays,
 }
 """What a model's tether adds to its file, by kind."""
-_IN_FILES: dict[str | None, str] = {"affine": "boxes"}
+_IN_FILES: dict[str, str] = {"affine": "boxes"}
 """What the format calls a kind of tether, where that is not its name: `affine` was another one there."""
-
-
-def _landmarks(frame: Frame) -> np.ndarray:
-    """(1 + 2 D, D) the centre of the inputs, and one scale up and down each of them."""
-    center, steps = frame.inputs.center, np.diag(frame.inputs.scale)
-    inputs = np.concatenate([center[None], center + steps, center - steps])
-    dx = len(frame.schema.states)
-    return frame.schema.wrap_inputs(inputs[:, :dx], inputs[:, dx:])
-
-
-def _answers(trusted: TrustedModel, inputs: np.ndarray, schema: Schema) -> np.ndarray:
-    dx = len(schema.states)
-    return trusted(inputs[:, :dx], inputs[:, dx:], schema)
 
 
 def _check_answers(path: Path, model: Model, trusted: TrustedModel, tensors: dict[str, Tensor]) -> None:
     """Refuses another trusted model than the one the file was saved with."""
     inputs, before = tensors["direct.inputs"].numpy(), tensors["direct.answers"].numpy()
-    now = _answers(trusted, inputs, model.schema)
+    now = trusted.target(inputs, model.schema, "next_state")
     gap = model.schema.distance(now, before)
     # Another machine's sine may differ in the last place, a model worth the name by more.
     tolerance = 1e-9 * (np.abs(before).max(axis=0) + model.frame.outputs.scale)

@@ -32,7 +32,7 @@ from tether.fitting.methods import (
 )
 from tether.fitting.monotone import build_monotone_tether
 from tether.fitting.problem import Part, Problem, prepare
-from tether.fitting.tethers import Partition, Tether, build_cells_for, build_tether
+from tether.fitting.tethers import Celled, Partition, build_cells_for, build_tether
 
 __all__ = [
     "AUGMENTED_LAGRANGIAN",
@@ -45,6 +45,7 @@ __all__ = [
     "VANILLA",
     "VANILLA_INCREMENT",
     "Built",
+    "Celled",
     "Fit",
     "FitConfig",
     "Hold",
@@ -55,7 +56,6 @@ __all__ = [
     "Part",
     "Partition",
     "Problem",
-    "Tether",
     "TetherKind",
     "TrainedRun",
     "build",

@@ -19,9 +19,9 @@ from tether.geometry.cells import Cells
 from tether.learning.crossfit import fit_ridge, fold_by_episode
 from tether.model import Frame
 from tether.tethers.affinebounds import AffineBounds
-from tether.tethers.blending import PINNED_REACH, opening
 from tether.tethers.expanding import expand, with_room
 from tether.tethers.growth import Aim, Grown
+from tether.tethers.opening import PINNED_REACH, opening
 from tether.tethers.room import Band, Spread, calibrate_room
 
 _MARGIN = 0.25
@@ -111,18 +111,19 @@ def build_boxes(
     schema, budget = question.schema, resolve_budget(config.delta, question.schema)
     evidence, why = resolve_evidence(config.evidence, config.bounds, question)
     near = np.maximum(_NEAR_DATA * unexplained_share(problem, config.seed), _FINEST_NEAR_DATA)
-    tolerance, near_rows = (
-        _tolerance(problem, question, budget, share) for share in (np.float64(_OF_RESIDUAL), near)
-    )
-    # A delta that was asked for comes first, everywhere.
-    aim = Aim(tolerance, problem.training_inputs, config.leaves, near_rows if budget is None else None)
+    everywhere = budget if config.where == "box" else None
+    tolerance = _tolerance(problem, question, everywhere, np.float64(_OF_RESIDUAL))
+    near_rows = _tolerance(problem, question, budget, near)
+    # A delta that was asked for comes first.
+    near, demanded = (near_rows, budget) if everywhere is None else (None, None)
+    aim = Aim(tolerance, _touched(problem, question), config.leaves, near, demanded)
     with reporter("Boxes for the trusted model") as progress:
         expanded = expand(question, evidence, aim, cells, progress=progress)
     plain = expanded.bounds
     shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
-    half_width, band = _room(problem, cells, plain, config, shut)
+    half_width, band = _room(problem, cells, plain, config, shut, budget)
     bounds = with_room(plain, half_width, schema, budget=budget)
-    _check_budget(bounds, schema)
+    _check_budget(bounds, schema, None if config.where == "box" else aim.rows)
     return Boxed(bounds, expanded.grown, band, why)
 
 
@@ -204,7 +205,12 @@ def _random_features(frame: Frame, inputs: Array, rng: np.random.Generator) -> A
 
 
 def _room(
-    problem: Problem, cells: Cells, bounds: AffineBounds, config: FitConfig, closed: NDArray[np.bool_]
+    problem: Problem,
+    cells: Cells,
+    bounds: AffineBounds,
+    config: FitConfig,
+    closed: NDArray[np.bool_],
+    budget: Array | None,
 ) -> tuple[Array, Band]:
     """Half-widths from all episodes that are not kept for testing."""
     parts = (problem.split.train, problem.split.validation)
@@ -215,7 +221,8 @@ def _room(
     distance = problem.split.train.schema.distance(observed, bounds.evaluate(inputs))
     cell = cells.locate(inputs).cell
     open_ = np.where(closed[cell], 0.0, _opening(inputs, bounds.pinned, cells.scale))
-    seen = Spread(cell, distance, episodes, open_)
+    most = np.inf if budget is None else np.maximum(budget - bounds.remainder[bounds.tree.find(inputs)], 0.0)
+    seen = Spread(cell, distance, episodes, open_, np.asarray(most))
     half_width, band = calibrate_room(cells, seen, alpha=config.alpha, unseen=config.unseen)
     half_width[closed] = 0.0
     return half_width, band
@@ -231,10 +238,21 @@ def _opening(inputs: Array, pinned: Array, scale: Array) -> Array:
     return opening(*given)[:, 0].numpy()
 
 
-def _check_budget(bounds: AffineBounds, schema: Schema) -> None:
-    """Raises where the remainder alone exceeds the delta asked for."""
+def _touched(problem: Problem, question: Question) -> Array:
+    """(N, D) data and probes in the box, but for what is kept for testing."""
+    parts = [part.inputs for parts in (problem.data, problem.probes) for part in parts[:2]]
+    inputs = np.concatenate(parts)
+    inside = (inputs >= question.lower) & (inputs <= question.upper)
+    return inputs[np.logical_and.reduce(inside, axis=1)]
+
+
+def _check_budget(bounds: AffineBounds, schema: Schema, rows: Array | None) -> None:
+    """Raises where the remainder alone exceeds the delta asked for, in leaves that hold `rows` if given."""
     # Leaves over which nothing is known are outside the domain.
     remainder = np.where(np.isfinite(bounds.remainder), bounds.remainder, 0.0)
+    if rows is not None:
+        held = np.isin(np.arange(len(remainder)), bounds.tree.find(rows))
+        remainder = np.where(held, remainder, 0.0)
     worst = np.array([remainder[bounds.output == k].max() for k in range(len(schema.outputs))])
     beyond = worst > bounds.most
     if beyond.any():
@@ -252,5 +270,5 @@ def _check_budget(bounds: AffineBounds, schema: Schema) -> None:
             f"`delta` must leave room for the remainder; over {region or 'the box'} that of output "
             f"'{schema.outputs[output]}' is {worst[output]:.4g}, too much by "
             f"{worst[output] - bounds.most[output]:.4g}. Allow {1.05 * worst[output]:.4g}, more leaves, or a "
-            "smaller domain."
+            f"smaller domain{'; or ask for it only where data are (`where`: data)' if rows is None else ''}."
         )

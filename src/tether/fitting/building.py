@@ -99,12 +99,13 @@ def _direct(problem: Problem, config: FitConfig, target: Target, reporter: Repor
 def _celled(problem: Problem, config: FitConfig, target: Target, reporter: Reporter) -> Built:
     del target
     found = build_tether(problem, config, reporter=reporter)
+    noted = {} if found.boxed is None else found.boxed.record()
     return Built(
         tether_over(found.cells, found.bounds),
         found.target,
         anchored=found.kind != "interval",
         chosen=found.boxed is not None,
-        notes={} if found.boxed is None else found.boxed.record(),
+        notes=noted if found.why is None else noted | {"why": found.why},
         seconds_memories=found.partition.seconds,
         seconds_bounds=found.seconds,
     )

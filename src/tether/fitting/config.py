@@ -36,6 +36,8 @@ class FitConfig:
         unseen: with affine bounds, what is done where no data are: M is followed (`follow`), or the room is
             as wide as the widest (`open`).
         delta: with affine bounds, the distance to M to stay within, one number or one per output name.
+        where: with a delta, whether it holds over the whole operating box (`box`), or in every leaf that data
+            or probes touch (`data`): where many inputs bend, there are too many leaves for the first.
         target: predict next states or increments; by default increments where every output
             advances a state, because interval bounds on them are tighter.
         evidence: how delta is known, a level or its name: `proved` needs an M written with NumPy functions,
@@ -63,6 +65,7 @@ class FitConfig:
     alpha: float = 0.01
     unseen: Literal["follow", "open"] = "follow"
     delta: float | Mapping[str, float] | None = None
+    where: Literal["box", "data"] = "box"
     target: Target | None = None
     evidence: Evidence | str | None = None
     decreasing: tuple[str, ...] = ()
@@ -89,6 +92,8 @@ class FitConfig:
                 "`delta` must come with bounds 'affine'; got 'interval', whose delta follows from the number "
                 "of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave `delta` out."
             )
+        if self.where == "data" and self.delta is None:
+            raise ValueError("`where` must come with a delta that is to hold there; got 'data' alone.")
         object.__setattr__(self, "evidence", as_evidence(self.evidence))
         self._check_names()
         self._check_domain()
@@ -133,6 +138,7 @@ _CHOICES = {
     "target": (None, "next_state", "increment"),
     "bounds": ("interval", "affine", "direct"),
     "unseen": ("follow", "open"),
+    "where": ("box", "data"),
     "operator": ("sigmoid", "clip", "project"),
 }
 

@@ -19,7 +19,7 @@ from tether.data import Jitter, Probes, Transitions
 from tether.data.logs import LogConfig, read_log
 from tether.fitting.building import Built
 from tether.fitting.choosing import choose
-from tether.fitting.config import FitConfig
+from tether.fitting.config import FitConfig, resolve_budget
 from tether.fitting.measures import Measures, measure, measure_hold
 from tether.fitting.methods import (
     CONSTRAINED,
@@ -143,24 +143,23 @@ def judge(
     if not model.tether.holds:
         return Fit(learned.method, model, learned.history, measures, None)
     model.record |= _coverage(problem, model)
-    certificate = None
+    tries = evaluations or _TRIES_PER_CELL * (model.tether.memories or len(model.frame.landmarks()))
+    found = attack(model, problem.trusted, evaluations=tries, seed=learned.seed, jobs=jobs)
     hold = replace(
         measure_hold(problem, model),
         gain=learned.gain,
         seconds_memories=built.seconds_memories,
         seconds_bounds=built.seconds_bounds,
+        attack_max_ratio=found.max_ratio,
+        attack_evaluations=found.evaluations,
     )
-    if model.tether.certifiable:
-        tries = evaluations or _TRIES_PER_CELL * (model.tether.memories or 1)
-        found = attack(model, problem.trusted, evaluations=tries, seed=learned.seed, jobs=jobs)
-        hold = replace(hold, attack_max_ratio=found.max_ratio, attack_evaluations=found.evaluations)
-        certificate = certify(
-            model,
-            problem.trusted,
-            transitions=problem.split.test,
-            probes=problem.probe_sets[2],
-            seed=learned.seed + 1,
-        )
+    certificate = certify(
+        model,
+        problem.trusted,
+        transitions=problem.split.test,
+        probes=problem.probe_sets[2],
+        seed=learned.seed + 1,
+    )
     return Fit(learned.method, model, learned.history, replace(measures, hold=hold), certificate)
 
 
@@ -253,6 +252,10 @@ def _record(problem: Problem, config: FitConfig, history: History) -> dict[str, 
 
 
 def _coverage(problem: Problem, model: Model) -> dict[str, float]:
-    """Shares of what was held out that lie in the domain."""
-    shares = [float(model.limits(part[2].inputs).in_domain.mean()) for part in (problem.data, problem.probes)]
-    return dict(zip(("coverage_D", "coverage_omega"), shares, strict=True))
+    """Shares of what was held out that lie in the domain, and of D that keep to the delta asked for."""
+    data, probes = (model.limits(part[2].inputs) for part in (problem.data, problem.probes))
+    shares = {"coverage_D": data.in_domain, "coverage_omega": probes.in_domain}
+    if model.record["config"]["delta"] is not None:
+        asked = resolve_budget(model.record["config"]["delta"], model.schema)
+        shares["delta_kept_D"] = (data.delta <= asked).all(axis=1)
+    return {name: float(share.mean()) for name, share in shares.items()}

@@ -16,8 +16,8 @@ from tether.geometry.cells import build_cells
 from tether.geometry.memories import fit_memories
 from tether.model import Frame
 from tether.model.monotone import MonotoneNetwork
-from tether.model.monotone_tether import MonotoneTether
 from tether.tethers.bounds import EVIDENCE_MARGIN, pooled_deviation
+from tether.tethers.monotone import MonotoneTether
 
 _USUAL = (256, 256)
 """Layer widths where none were asked for."""

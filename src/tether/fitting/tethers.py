@@ -38,7 +38,7 @@ class Partition:
 
 
 @dataclass(frozen=True, eq=False)
-class Tether:
+class Celled:
     """Bounds over cells, and what they took.
 
     Attributes:
@@ -99,7 +99,7 @@ def build_cells_for(
 
 def build_tether(
     problem: Problem, config: FitConfig, *, partition: Partition | None = None, reporter: Reporter = silent
-) -> Tether:
+) -> Celled:
     """Bounds of the kind that `config` asks for; `partition` defaults to cells of their own."""
     partition = partition or build_cells_for(problem, config, reporter=reporter)
     start = time.monotonic()
@@ -108,13 +108,13 @@ def build_tether(
     return replace(built, seconds=time.monotonic() - start)
 
 
-def _build_affine(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Tether:
+def _build_affine(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Celled:
     boxed = build_boxes(problem, partition.cells, config, problem.pinned, reporter=reporter)
     target = resolve_target(config.target, problem.split.train)
-    return Tether("affine", partition, boxed.bounds, target, 0.0, boxed.why, boxed)
+    return Celled("affine", partition, boxed.bounds, target, 0.0, boxed.why, boxed)
 
 
-def _build_interval(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Tether:
+def _build_interval(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Celled:
     train, cells = problem.split.train, partition.cells
     target = resolve_target(config.target, train)
     sampling = replace(config.sampling, seed=config.seed)
@@ -127,4 +127,4 @@ def _build_interval(problem: Problem, config: FitConfig, partition: Partition, r
     )
     if evidence.draws:  # fresh ones, after bounds were built from others
         bounds = calibrate(bounds, *common, evidence=evidence, seed=config.seed)
-    return Tether("interval", partition, bounds, target, 0.0, why)
+    return Celled("interval", partition, bounds, target, 0.0, why)

@@ -5,7 +5,7 @@ Words only, so that what writes a certificate and what verifies it can both know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 DISTRIBUTION = {
     "cells": (
@@ -75,6 +75,30 @@ _ALWAYS = (
 )
 
 
+BY_CONSTRUCTION = {
+    "monotone": (
+        "PROVED: for any weights and every finite input, the prediction is within delta of the trusted "
+        "model. Established by the argument of docs/guarantees.md, whose premises were checked on this model."
+    ),
+    "direct": (
+        "PROVED: for any weights and every input at which the trusted model answers, the prediction is "
+        "within delta of that answer. By construction: the model asks the trusted model itself at run time "
+        "and keeps to the half-width around what it answers."
+    ),
+}
+"""The claim of a tether that rests on no number for each cell or leaf, by its kind."""
+NEVER_RISES = (
+    "PROVED: for any weights and every finite input, raising any of the declared inputs, all others equal, "
+    "never raises the prediction, not by a rounding either. Established by the argument of "
+    "docs/guarantees.md, whose premises were checked on this model."
+)
+AS_RETURNED = (
+    "Inputs so large that something overflows are refused, not answered.",
+    "Predictions are used in float64 as returned.",
+)
+"""What both claims of a monotone model assume."""
+
+
 def statistical_claim(epsilon: float, beta: float, draws: int, allowed: int, over: str = "cells") -> str:
     """The claim of `statistical` evidence for bounds over `cells` or `boxes`."""
     return MEANING["statistical"].format(
@@ -84,10 +108,44 @@ def statistical_claim(epsilon: float, beta: float, draws: int, allowed: int, ove
 
 def assumptions(evidence: str, angles: Sequence[str]) -> tuple[str, ...]:
     """What a claim rests on, in sentences."""
-    lines = _ALWAYS
-    if angles:
-        lines += (
-            f"Angles ({', '.join(angles)}) are wrapped to [-π, π) before the trusted model sees them, and "
-            "distances between them are taken on the circle.",
+    return (*_ALWAYS, *_about_angles(angles), _EVIDENCE_ASSUMPTIONS[evidence])
+
+
+def _about_angles(angles: Sequence[str]) -> tuple[str, ...]:
+    if not angles:
+        return ()
+    return (
+        f"Angles ({', '.join(angles)}) are wrapped to [-π, π) before the trusted model sees them, and "
+        "distances between them are taken on the circle.",
+    )
+
+
+def construction_assumptions(
+    kind: str, sizes: Mapping[str, float], units: Mapping[str, str], angles: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """What the claim of a tether of a kind that holds by construction rests on.
+
+    Args:
+        kind: of the tether.
+        sizes: by output, up to which size of what is added up the delta of a certificate includes rounding.
+        units: by output, where it has one.
+        angles: columns that wrap.
+    """
+    named = ", ".join(f"{name} {size:,.6g} {units.get(name, '')}".strip() for name, size in sizes.items())
+    if kind == "monotone":
+        return (
+            "The trusted model is the affine function whose weights are stored, added up in their order; "
+            "distance is to the float64 values it returns.",
+            f"Limits are at most this large: {named}. Beyond, delta grows by two units in their last "
+            "place, which the delta of a prediction includes.",
+            *AS_RETURNED,
         )
-    return (*lines, _EVIDENCE_ASSUMPTIONS[evidence])
+    return (
+        "The trusted model that is asked at run time is the one named here; distance is to the float64 "
+        "values it then returns.",
+        f"What is added up is at most this large: {named}. Beyond, delta grows by eight units in its last "
+        "place, which the delta of a prediction includes.",
+        "Inputs at which the trusted model does not answer with finite numbers are refused, not answered.",
+        *_about_angles(angles),
+        "Predictions are used in float64 as returned.",
+    )

@@ -2,7 +2,7 @@
 
 from tether.model.ensembles import Ensemble, weighted_sum
 from tether.model.frame import Frame
-from tether.model.model import Linearization, Model, Outside, Prediction, kind_of
+from tether.model.model import Linearization, Model, Outside, Prediction
 from tether.model.networks import mlp
 from tether.model.operators import Operator, constrain
 
@@ -15,7 +15,6 @@ __all__ = [
     "Outside",
     "Prediction",
     "constrain",
-    "kind_of",
     "mlp",
     "weighted_sum",
 ]

@@ -86,3 +86,10 @@ class Frame(Fixed):
         """(N, P): what is added to the target to give the next state."""
         base = self.schema.base(states)
         return base if self.target == "increment" else np.zeros_like(base)
+
+    def landmarks(self) -> Array:
+        """(1 + 2 D, D) the centre of the inputs, and one scale up and down each of them."""
+        inputs, dx = self.inputs, len(self.schema.states)
+        steps = np.diag(inputs.scale)
+        rows = np.concatenate([inputs.center[None], inputs.center + steps, inputs.center - steps])
+        return self.schema.wrap_inputs(rows[:, :dx], rows[:, dx:])

@@ -6,6 +6,7 @@ in float64, so that casting a model to half precision can change its predictions
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, overload
@@ -131,7 +132,7 @@ class Model(nn.Module):
     def raw(self, inputs: Tensor) -> Tensor:
         """(N, P) float64 output of the bare network at physical inputs (N, D)."""
         network = self.network
-        parameter = next(network.parameters(), inputs)
+        parameter = _first_parameter(network, inputs)
         features = self.frame.features(inputs).to(parameter.device, parameter.dtype)
         return network(features).to(inputs.device, torch.float64)
 
@@ -146,11 +147,7 @@ class Model(nn.Module):
         dx = len(self.schema.states)
         with torch.enable_grad():
             following = self(inputs[:, :dx], inputs[:, dx:])
-        rows = [
-            torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in following.unbind(1)
-        ]
-        jacobian = torch.stack(rows, dim=1).cpu().numpy()
-        return Linearization(jacobian[:, :, :dx], jacobian[:, :, dx:])
+        return derivatives_of(following, inputs, dx)
 
     def limits(self, inputs: Array) -> RowLimits:
         """What the tether says of physical inputs (N, D), angles in [-π, π)."""
@@ -245,7 +242,8 @@ class Model(nn.Module):
     def _numbers(self, rows: Tensor, room: Room | Limits) -> Array:
         """:meth:`respond`, which must give numbers."""
         target = self.respond(rows, room, differentiable=False).cpu().numpy()
-        if np.isnan(target).any():
+        # The least of numbers is NaN where one of them is.
+        if target.size and math.isnan(target.min()):
             raise ValueError(_NO_NUMBERS)
         return target
 
@@ -275,9 +273,21 @@ class Model(nn.Module):
         return prediction
 
 
-def kind_of(model: object) -> str | None:
-    """The kind of a model's tether; None: it is no :class:`Model`."""
-    return model.tether.kind if isinstance(model, Model) else None
+def derivatives_of(following: Tensor, inputs: Tensor, states: int) -> Linearization:
+    """Of next states (N, P) by the inputs (N, D) they were computed from, of which so many are states."""
+    columns = following.unbind(1)
+    rows = [torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in columns]
+    jacobian = torch.stack(rows, dim=1).cpu().numpy()
+    return Linearization(jacobian[:, :, :states], jacobian[:, :, states:])
+
+
+def _first_parameter(network: nn.Module, default: Tensor) -> Tensor:
+    """What says where a network is and in which dtype: without looking at all that it has."""
+    for module in network.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                return parameter
+    return default
 
 
 def _concatenate(parts: list[Prediction]) -> Prediction:

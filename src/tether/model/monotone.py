@@ -84,11 +84,18 @@ class MonotoneNetwork(nn.Module):
         start = torch.zeros(outputs, len(declared)) if slopes is None else slopes.clone().float()
         self.slopes = nn.Parameter(start)
 
+    @property
+    def never_rises_in(self) -> list[int]:
+        """The features in which no output rises, by which a tether knows a network of this kind."""
+        return self.declared.tolist()
+
     def forward(self, features: Tensor) -> Tensor:
         """Outputs (N, P) at features (N, F)."""
         # A prediction asks for no gradient, and is added up in order even of a network left in training.
         if self.training and torch.is_grad_enabled():
             return self._evaluate(features, functional.linear)
+        if torch.compiler.is_compiling():  # or being exported, for any number of rows
+            return self._evaluate(features, ordered_linear)
         # In pieces that torch leaves to one thread and that stay in the cache; rows do not notice.
         return torch.cat([self._evaluate(piece, ordered_linear) for piece in features.split(_PIECE)])
 
@@ -114,7 +121,8 @@ def ordered_linear(values: Tensor, weight: Tensor, bias: Tensor | None = None) -
     A matrix product may be added up in another order in another batch, and then two rows that differ in one
     input are not compared by the same sequence of roundings.
     """
-    total = values.new_zeros(len(values), len(weight)) if bias is None else bias.expand(len(values), -1)
+    rows = values.shape[0]  # not its length, which an export would take for a constant
+    total = values.new_zeros(rows, weight.shape[0]) if bias is None else bias.expand(rows, -1)
     for k in range(weight.shape[1]):
         # A product, rounded, then a sum, rounded: never fused, so the same with and without vector units.
         total = total + values[:, k : k + 1] * weight[:, k]

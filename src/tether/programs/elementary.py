@@ -156,12 +156,6 @@ def step_count(a, b, c, d):
 
 
 @inlined
-def constant(one, two):
-    """A step function's value where it is the same at both ends."""
-    return (one, two) if one == two else (np.nan, np.nan)
-
-
-@inlined
 def sign(x):
     """-1, 0 or 1."""
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
@@ -259,15 +253,15 @@ def _partial_range(operation, a, b):
     if not (math.isfinite(a) and math.isfinite(b)):
         return np.nan, np.nan
     if operation == codes.SIGN:
-        return constant(sign(a), sign(b))
+        return sign(a), sign(b)
     if operation == codes.FLOOR:
-        return constant(np.floor(a), np.floor(b))
+        return np.floor(a), np.floor(b)
     if operation == codes.CEIL:
-        return constant(np.ceil(a), np.ceil(b))
+        return np.ceil(a), np.ceil(b)
     if operation == codes.TRUNC:
-        return constant(np.trunc(a), np.trunc(b))
+        return np.trunc(a), np.trunc(b)
     if operation == codes.RINT:
-        return constant(np.rint(a), np.rint(b))
+        return np.rint(a), np.rint(b)
     return np.nan, np.nan
 
 

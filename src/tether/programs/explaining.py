@@ -64,6 +64,8 @@ _STEEP = {
     codes.REAL_POWER: ("has no bounded slope at 0 for an exponent below 1", _SMALLER),
     codes.POWER: ("has no bounded slope at 0", _SMALLER),
     codes.ARCTAN2: ("has no bounded slope at the origin", _SMALLER),
+    **{step: _UNDEFINED[step] for step in (codes.SIGN, codes.FLOOR, codes.CEIL, codes.TRUNC, codes.RINT)},
+    **{step: _UNDEFINED[step] for step in (codes.REMAINDER, codes.FLOOR_DIVIDE)},
 }
 
 

@@ -35,7 +35,7 @@ NAMES = {
     INTEGER_POWER: "power", REAL_POWER: "power", POWER: "power", ARCTAN2: "arctan2", REMAINDER: "mod",
     FLOOR_DIVIDE: "floor_divide", WHERE: "where", NUMBER: "multiply",
 }  # fmt: skip
-# Constant wherever they are defined: their derivatives are zero.
+# Constant but for jumps: where they do not jump their derivatives are zero.
 FLAT = frozenset({SIGN, FLOOR, CEIL, TRUNC, RINT, FLOOR_DIVIDE, NUMBER})
 CONDITIONS = frozenset({LESS, LESS_EQUAL, EQUAL, AND, OR, NOT})
 # Rounded as IEEE says, or not at all: the same number whoever computes it.

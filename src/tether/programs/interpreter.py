@@ -4,6 +4,12 @@ Each box has a lane of its own in the registers: for node k, ``low[k]`` and ``hi
 where it is not defined throughout; ``error[k]`` bounds how far NumPy's own float64 value can be from the
 exact one; derivatives by the inputs that the node depends on are at ``columns[k] : columns[k + 1]``, NaN
 where they are not bounded.
+
+A node may jump: a step function, or a choice by a condition that is not the same all over the box. Its range
+then holds all that it can be, on both sides; its derivative by every input that decides where it jumps is not
+bounded. Sound because M cannot change by a jump along a way on which none of these inputs changes. The exact
+value is meant with every choice as NumPy makes it: what its conditions compare, and what its step functions
+are given, depends on these inputs alone.
 """
 
 from __future__ import annotations
@@ -66,7 +72,7 @@ def _range_of(tape, k, low, high, lane):
         if operation == codes.NOT:
             return 1.0 - high[x, lane], 1.0 - low[x, lane]
         if operation == codes.NUMBER:
-            return (low[x, lane], high[x, lane]) if low[x, lane] == high[x, lane] else (np.nan, np.nan)
+            return low[x, lane], high[x, lane]
         return unary_range(operation, low[x, lane], high[x, lane], tape.values[k])
     if operation == codes.SUM:
         return _sum(tape, k, low, high, lane)
@@ -110,9 +116,23 @@ def _binary_range(operation, a, b, c, d, same):
         return max(low, 0.0), high
     if operation == codes.LOGADDEXP:
         return logaddexp(a, b, c, d)
+    return _period_range(operation, a, b, c, d)
+
+
+@inlined
+def _period_range(operation, a, b, c, d):
+    """`mod` and `floor_divide`, within one period or over several."""
+    if c <= 0.0 and d >= 0.0:
+        return np.nan, np.nan
     count = step_count(a, b, c, d)
-    if operation == codes.FLOOR_DIVIDE or count != count:
-        return count, count
+    if operation == codes.FLOOR_DIVIDE:
+        if count == count:
+            return count, count
+        low, high = divide(a, b, c, d)
+        low, high = inflate(low, high)
+        return np.floor(low), np.floor(high)
+    if count != count:
+        return min(c, 0.0), max(d, 0.0)  # NumPy's may be the divisor itself, by rounding
     c, d = multiply(count, count, c, d)
     return add_down(a, -d), add_up(b, -c)
 
@@ -216,11 +236,22 @@ def _binary_slope(operation, q, a, b, c, d, low, high):
     if operation == codes.LOGADDEXP:  # 1 / (1 + exp(y - x)) by x
         return share(add_down(c, -b), add_up(d, -a)) if q == 0 else share(add_down(a, -d), add_up(b, -c))
     if operation == codes.REMAINDER:
-        if q == 0:
-            return 1.0, 1.0
         count = step_count(a, b, c, d)
+        if q == 0:
+            return (1.0, 1.0) if count == count else (np.nan, np.nan)
         return -count, -count
     return 0.0, 0.0
+
+
+@inlined
+def _error_of_jump(low, high, error, x, y, k, lane):
+    """Of ``x - n y``, with n as NumPy has it, of several."""
+    size = magnitude(low[k, lane], high[k, lane])
+    total = error[x, lane]
+    if error[y, lane] != 0.0:
+        c, d = divide(low[x, lane], high[x, lane], low[y, lane], high[y, lane])
+        total += (magnitude(c, d) + 1.0) * error[y, lane]
+    return (total + _LIBRARY_ERROR * size + 8 * TINY) * (1 + 2.0**-40)
 
 
 @inlined
@@ -235,6 +266,11 @@ def _carry(slope, error):
 def _error_of(tape, k, low, high, error, lane):
     """How far NumPy's value of a node can be from the exact one."""
     operation, start, stop = tape.operations[k], tape.starts[k], tape.starts[k + 1]
+    if operation == codes.REMAINDER:
+        x, y = tape.operands[start], tape.operands[start + 1]
+        count = step_count(low[x, lane], high[x, lane], low[y, lane], high[y, lane])
+        if count != count:
+            return _error_of_jump(low, high, error, x, y, k, lane)
     size = magnitude(low[k, lane], high[k, lane])
     total = 0.0
     for q in range(stop - start):
@@ -331,7 +367,9 @@ def _derive_choice(tape, k, first, one, two, dlow, dhigh, lane):
     base, width = tape.columns[k], tape.columns[k + 1] - tape.columns[k]
     dlow[base : base + width, lane] = np.inf
     dhigh[base : base + width, lane] = -np.inf
-    slot = tape.places[k]
+    slot = tape.places[k + 1]  # those of the operands come last
+    for q in range(2):
+        slot -= tape.columns[tape.operands[first + q] + 1] - tape.columns[tape.operands[first + q]]
     for q in range(2):
         operand, taken = tape.operands[first + q], one if q == 0 else two
         column = 0  # inputs that an operand does not depend on have slope 0
@@ -359,17 +397,47 @@ def _hull(dlow, dhigh, place, low, high, lane):
 
 @inlined
 def _choose(tape, k, low, high, error, dlow, dhigh, effort, lane):
-    """A node that takes one of two operands by a condition, which must be decided."""
+    """A node that takes one of two operands by a condition; either, where that is not decided."""
     start = tape.starts[k]
     condition = tape.operands[start]
-    if low[condition, lane] != high[condition, lane]:  # undecided, or not defined
+    if low[condition, lane] != low[condition, lane]:
         low[k, lane], high[k, lane] = np.nan, np.nan
+        return
+    if low[condition, lane] != high[condition, lane]:
+        _choose_either(tape, k, low, high, error, dlow, dhigh, effort, lane)
         return
     held = low[condition, lane] == 1.0
     x = tape.operands[start + 1] if held else tape.operands[start + 2]
     low[k, lane], high[k, lane], error[k, lane] = low[x, lane], high[x, lane], error[x, lane]
     if effort > 0:
         _derive_choice(tape, k, start + 1, held, not held, dlow, dhigh, lane)
+
+
+@inlined
+def _choose_either(tape, k, low, high, error, dlow, dhigh, effort, lane):
+    """Both operands, and a jump between them wherever the condition's inputs change."""
+    start = tape.starts[k]
+    x, y = tape.operands[start + 1], tape.operands[start + 2]
+    if low[x, lane] != low[x, lane] or low[y, lane] != low[y, lane]:
+        low[k, lane], high[k, lane] = np.nan, np.nan
+        return
+    low[k, lane], high[k, lane] = min(low[x, lane], low[y, lane]), max(high[x, lane], high[y, lane])
+    error[k, lane] = max(error[x, lane], error[y, lane])
+    if effort > 0:
+        _derive_choice(tape, k, start + 1, True, True, dlow, dhigh, lane)
+        own = tape.columns[x + 1] - tape.columns[x] + tape.columns[y + 1] - tape.columns[y]
+        for slot in range(tape.places[k], tape.places[k + 1] - own):
+            place = tape.columns[k] + tape.slots[slot]
+            dlow[place, lane], dhigh[place, lane] = np.nan, np.nan
+
+
+@inlined
+def _derive_step(tape, k, low, high, dlow, dhigh):
+    """A step function: flat where it does not jump, and always exact."""
+    for j in range(tape.columns[k], tape.columns[k + 1]):
+        for lane in range(LANES):
+            flat = low[k, lane] == high[k, lane]
+            dlow[j, lane] = dhigh[j, lane] = 0.0 if flat else np.nan
 
 
 @inlined
@@ -400,6 +468,12 @@ def _evaluate(tape, k, low, high, lane):
 
 
 @inlined
+def _is_step(operation):
+    steps = codes.SIGN <= operation <= codes.RINT
+    return steps or operation == codes.FLOOR_DIVIDE or operation == codes.NUMBER
+
+
+@inlined
 def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort):
     """Fills the registers; row `lane` of `lower` and `upper` is the box of that lane."""
     error[:] = 0.0
@@ -420,12 +494,14 @@ def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort
             continue
         for lane in range(LANES):
             _evaluate(tape, k, low, high, lane)
-        if effort == 0 or operation >= codes.LESS or operation == codes.FLOOR_DIVIDE:
+        if effort == 0 or codes.LESS <= operation <= codes.NOT:
             continue
-        if operation == codes.MINIMUM or operation == codes.MAXIMUM:
+        if _is_step(operation):
+            _derive_step(tape, k, low, high, dlow, dhigh)
+        elif operation == codes.MINIMUM or operation == codes.MAXIMUM:
             for lane in range(LANES):
                 _extreme(tape, k, low, high, error, dlow, dhigh, lane)
-        elif not (codes.SIGN <= operation <= codes.RINT):
+        else:
             if effort > 1:
                 for lane in range(LANES):
                     error[k, lane] = _error_of(tape, k, low, high, error, lane)

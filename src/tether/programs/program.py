@@ -25,9 +25,11 @@ class Tape(NamedTuple):
         values: (N,) constants.
         starts: (N + 1,) where the operands of each begin in `operands`.
         operands: node of each operand.
-        columns: (N + 1,) where the derivatives of each begin; one for each input that it depends on.
+        columns: (N + 1,) where the derivatives of each begin; one for each input that it depends on, be it
+            by a condition alone. Conditions have none.
         inputs: which input each derivative is by, ascending within a node.
-        places: (N + 1,) where the slots of each node begin, one for each derivative of each operand.
+        places: (N + 1,) where the slots of each node begin, one for each derivative of each operand; of a
+            choice, before these, one for each input that its condition depends on.
         slots: where, among the derivatives of a node, the next derivative of an operand goes.
         outputs: (P,) nodes.
     """
@@ -112,25 +114,45 @@ class Program:
     ) -> Program:
         operations = np.array(codes_, dtype=np.int64)
         values = np.array(constants, dtype=np.float64)
-        depends: list[list[int]] = []
+        touched: list[list[int]] = []
         for k, parts in enumerate(operands):
             if operations[k] == codes.INPUT:
-                depends.append([int(values[k])])
-            elif operations[k] in codes.CONDITIONS or operations[k] in codes.FLAT:
-                depends.append([])
+                touched.append([int(values[k])])
             elif operations[k] == codes.MULTIPLY and any(_is_zero(operations, values, j) for j in parts):
-                depends.append([])  # 0 wherever it is defined
+                touched.append([])  # 0 wherever it is defined
             else:
-                depends.append(sorted({column for part in parts for column in depends[part]}))
+                touched.append(sorted({column for part in parts for column in touched[part]}))
+        depends = [
+            [] if operation in codes.CONDITIONS else columns
+            for operation, columns in zip(codes_, touched, strict=True)
+        ]
         slots = [
-            [depends[k].index(column) for part in parts for column in depends[part]] if depends[k] else []
-            for k, parts in enumerate(operands)
+            [
+                columns.index(column)
+                for part in _by_operand(operation, parts, touched, depends)
+                for column in part
+            ]
+            if columns
+            else []
+            for operation, parts, columns in zip(codes_, operands, depends, strict=True)
         ]
         tape = Tape(
             operations, values, _starts(operands), _flat(operands), _starts(depends), _flat(depends),
             _starts(slots), _flat(slots), np.array(outputs, dtype=np.int64),
         )  # fmt: skip
         return cls(tape, dimensions, lines)
+
+
+def _by_operand(
+    operation: int, parts: list[int], touched: list[list[int]], depends: list[list[int]]
+) -> list[list[int]]:
+    """Inputs that the derivatives of each operand are by; of a condition that chooses, all it depends on."""
+    if operation in codes.CONDITIONS or operation in codes.FLAT:
+        return []
+    return [
+        touched[part] if operation == codes.WHERE and q == 0 else depends[part]
+        for q, part in enumerate(parts)
+    ]
 
 
 def _is_zero(operations: Numbers, values: Array, node: int) -> bool:

@@ -6,7 +6,7 @@ Numbers are gathered here; :mod:`tether.report.boxfigures` draws them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,9 +257,7 @@ def in_unit(schema: Schema, value: float, name: str) -> str:
 
 
 def _bounds(model: Model) -> AffineBounds:
-    bounds = model.bounds
-    assert isinstance(bounds, AffineBounds)
-    return bounds
+    return cast(AffineBounds, model.bounds)
 
 
 def _bending(schema: Schema, count: NDArray[np.int64]) -> str:

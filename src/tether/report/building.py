@@ -41,6 +41,7 @@ from tether.report.tables import (
     ratio,
     recheck_line,
     run_name,
+    why_lines,
 )
 
 _CAPTIONS = {
@@ -241,7 +242,7 @@ def _certificate_facts(
 ) -> list[tuple[str, Sequence[str]]]:
     digest = certificate.trusted_source_sha256 or "not known"
     facts = [
-        ("What is claimed", [certificate.claim]),
+        ("What is claimed", [certificate.claim, *why_lines(certificate)]),
         ("Where it holds", domain_lines(certificate)),
         ("What it is worth", [f"{concern}." for concern in certificate.conformance.concerns]),
         ("What is claimed of declared inputs", monotonicity_lines(certificate)),
@@ -338,7 +339,7 @@ def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any]
     if ours.get("attack_max_ratio") is not None:
         worst = ours["attack_max_ratio"]
         verdicts.append(Verdict("It withstands attack", f"{ratio(worst)} of delta", worst <= 1))
-    rivals = [run for run in runs if run["method"] != "Trusted" and _promises_nothing(run)]
+    rivals = [run for run in runs if run["method"] != "Trusted" and run is not ours and _is_rival(run)]
     if rivals:
         best = min(rivals, key=lambda run: run["approximation_loss_D"])
         error, other = ours["approximation_loss_D"], best["approximation_loss_D"]
@@ -352,9 +353,9 @@ def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any]
     return verdicts
 
 
-def _promises_nothing(run: Mapping[str, Any]) -> bool:
-    """Whether a run is of a rival: a free network, or one that asks M itself at run time."""
-    return "delta_certified" not in run or run.get("evidence_level") == "direct"
+def _is_rival(run: Mapping[str, Any]) -> bool:
+    """Whether a run is of a free network, or of one that asks M itself at run time."""
+    return not run.get("memories")
 
 
 def _band_verdicts(certificate: Certificate) -> list[Verdict]:

@@ -97,6 +97,7 @@ certificate = record(
         "monotonicity": maybe(_MONOTONICITY),
         "band": maybe(_BAND),
         "concerns": items(text),
+        "why": maybe(text),
     },
 )
 """What ``certificate.json`` holds."""

@@ -57,9 +57,12 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
     columns: dict[str, list[str]] = {
         "output": [d.name for d in deltas],
         "unit": [d.unit or "-" for d in deltas],
-        f"delta, worst {part}": [number(d.maximum) for d in deltas],
-        f"median {part}": [number(d.median) for d in deltas],
     }
+    if all(d.maximum == d.median and not d.worst_cells for d in deltas):
+        columns["delta, everywhere"] = [number(d.maximum) for d in deltas]
+    else:
+        columns[f"delta, worst {part}"] = [number(d.maximum) for d in deltas]
+        columns[f"median {part}"] = [number(d.median) for d in deltas]
     if all(d.held_out for d in deltas):
         columns["99 % of held-out D"] = [number(d.held_out[1]) for d in deltas if d.held_out]
         columns["median of held-out D"] = [number(d.held_out[0]) for d in deltas if d.held_out]
@@ -96,10 +99,17 @@ def _of(run: Mapping[str, Any], measure: str, output: str) -> str:
 def certificate_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
     """The certificate in sentences."""
     return [
+        *why_lines(certificate),
         f"Evidence level: {certificate.evidence}. {certificate.claim}",
         *domain_lines(certificate),
         *checked_lines(certificate, cost),
     ]
+
+
+def why_lines(certificate: Certificate) -> list[str]:
+    """The evidence that was taken and why nothing stronger, where that was not the caller's choice."""
+    why = certificate.conformance.why
+    return [] if why is None else [f"Evidence: {certificate.evidence}, because {why}"]
 
 
 def checked_lines(certificate: Certificate, cost: ApproximationCost | None = None) -> list[str]:
@@ -156,8 +166,8 @@ def band_lines(certificate: Certificate) -> list[str]:
     ]
     if band.inside < 1 - band.alpha:
         lines.append(
-            f"That is less than the {percent(1 - band.alpha)} asked for: where probes ask for M it is "
-            "followed, and reality is not always there."
+            f"That is less than the {percent(1 - band.alpha)} asked for: M is followed where probes or a "
+            "delta ask for it and where no other episode was, and reality is not always there."
         )
     if band.rows:
         lines.append(

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from tether.data import HALF_TURN, Array
 from tether.geometry.cells import Cells
 from tether.tethers.affinebounds import AffineBounds
-from tether.tethers.blending import PINNED_REACH, opening
 from tether.tethers.leaves import TreeLookup
 from tether.tethers.lookup import CellTether
+from tether.tethers.opening import PINNED_REACH, opening
 from tether.tethers.tether import Limits, Room
 
 
@@ -31,6 +31,8 @@ class AffineTether(CellTether):
     pinned: Tensor
     pinned_rate: Tensor
     angles: Tensor
+    left: Tensor
+    """By leaf, what of the delta asked for the remainder leaves."""
 
     STORED = ("reference", "value", "slope", "remainder", "half_width", "most", "angles")
 
@@ -50,6 +52,10 @@ class AffineTether(CellTether):
 
     def _settle(self) -> None:
         self.turns, self.pins = bool(self.angles.any()), bool((self.pinned_rate > 0).any())
+        # Infinity less infinity, where nothing is known and nothing was asked for, leaves no room.
+        output = torch.from_numpy(self._bounds.output).to(self.most.device)
+        left = (self.most.index_select(0, output) - self.remainder).nan_to_num(nan=0.0, posinf=torch.inf)
+        self.register_buffer("left", left.clamp_min(0.0), persistent=False)
 
     @property
     def bounds(self) -> AffineBounds:
@@ -79,34 +85,34 @@ class AffineTether(CellTether):
 
     def room(self, inputs: Tensor) -> Room:
         """A(s) plus and minus what is open of the half-width."""
-        leaf = self.leaves(inputs)
-        anchor, width = self._parts(inputs, leaf, self._remainder(leaf), self.lookup(inputs))
-        return Room(anchor - width, anchor + width, anchor)
+        return self._room(inputs, self.leaves(inputs), self.lookup(inputs))
+
+    def room_at_once(self, inputs: Tensor) -> Room:
+        """The same."""
+        return self._room(inputs, self.leaves.at_once(inputs), self.lookup.at_once(inputs))
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta; the domain is the box, but for leaves over which nothing is known of M."""
-        leaf, cell = self.leaves(inputs), self.lookup(inputs)
-        remainder = self._remainder(leaf)
-        anchor, width = self._parts(inputs, leaf, remainder, cell)
+        leaf, cell = self.leaves.at_once(inputs), self.lookup.at_once(inputs)
+        anchor, width = self._parts(inputs, leaf, cell)
+        remainder = self.remainder.index_select(0, leaf.flatten()).view(leaf.shape)
         delta = remainder + width
         if self.turns:
             delta = torch.where(self.angles, delta.clamp_max(HALF_TURN), delta)
         inside = self.leaves.inside(inputs) & remainder.isfinite().all(dim=1)
         return Limits(anchor - width, anchor + width, anchor, delta, cell, inside)
 
-    def _remainder(self, leaf: Tensor) -> Tensor:
-        """(N, P) of leaves (N, P)."""
-        return self.remainder.index_select(0, leaf.flatten()).unflatten(0, leaf.shape)
+    def _room(self, inputs: Tensor, leaf: Tensor, cell: Tensor) -> Room:
+        anchor, width = self._parts(inputs, leaf, cell)
+        return Room(anchor - width, anchor + width, anchor)
 
-    def _parts(self, inputs: Tensor, leaf: Tensor, remainder: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, P) A(s), and the half-width as far as it is open."""
-        leaves = leaf.flatten()
-        slope = self.slope.index_select(0, leaves).unflatten(0, leaf.shape)
-        value = self.value.index_select(0, leaves).unflatten(0, leaf.shape)
-        anchor = value + (slope @ (inputs - self.reference)[..., None])[..., 0]
+    def _parts(self, inputs: Tensor, leaf: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, P) A(s) in leaves (N, P), and the half-width of cells (N,) as far as there is room for it."""
+        leaves, shape = leaf.flatten(), leaf.shape
+        slope = self.slope.index_select(0, leaves).view(*shape, -1)
+        change = (slope @ (inputs - self.reference).unsqueeze(2)).squeeze(2)
+        anchor = self.value.index_select(0, leaves).view(shape) + change
         width = self.half_width.index_select(0, cell)
         if self.pins:
             width = width * opening(inputs, self.pinned, self.pinned_rate)
-        # Infinity less infinity, where nothing is known and nothing was asked for, leaves no room.
-        left = (self.most - remainder).nan_to_num(nan=0.0, posinf=torch.inf)
-        return anchor, torch.minimum(width, left.clamp_min(0.0))
+        return anchor, torch.minimum(width, self.left.index_select(0, leaves).view(shape))

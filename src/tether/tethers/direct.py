@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from tether.data import HALF_TURN, Schema, Target
-from tether.tethers.tether import Limits, Room, Tether
+from tether.data import HALF_TURN, Array, Schema, Target
+from tether.tethers.tether import REACH, Limits, Room, WholeTether
 from tether.trusted import TrustedModel
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -18,7 +18,7 @@ _STEP = 2.0**-17
 """Of central differences, relative to an input's size: near the cube root of float64's precision."""
 
 
-class DirectTether(Tether):
+class DirectTether(WholeTether):
     """Outputs within ``half_width`` of M; with an infinite one it is the usual hybrid, M plus a residual.
 
     Args:
@@ -51,20 +51,40 @@ class DirectTether(Tether):
         return bool(self.half_width.isfinite().all())
 
     @property
-    def certifiable(self) -> bool:
-        """M itself is asked."""
-        return False
-
-    @property
     def deltas(self) -> list[NDArray]:
         """The half-width, everywhere."""
         width = self.schema.capped(self.half_width.cpu().numpy())
         return [width[k : k + 1] for k in range(len(width))]
 
-    @property
-    def evidence(self) -> str:
-        """By construction: M itself is asked."""
-        return "direct"
+    def unmet_premise(self, network: nn.Module, frame: Any) -> str | None:
+        """Nothing but a schema and a target that are the tether's own."""
+        del network
+        if (frame.schema, frame.target) != (self.schema, self.target):
+            return "the tether must bound the columns and the target of the frame"
+        return None
+
+    def unlike(self, trusted: TrustedModel) -> str | None:
+        """Whatever it is: its answers are compared."""
+        del trusted
+        return None
+
+    def places(self, frame: Any) -> Array:
+        """(N, D) landmarks: the centre of the inputs, and a scale away from it."""
+        return frame.landmarks()
+
+    def usual_size(self, frame: Any) -> Array:
+        """(P,) a thousand times what M answers at landmarks, and states a thousand scales away."""
+        answers = self.trusted.where_it_answers(frame.landmarks(), self.schema)[1]
+        size = REACH * np.abs(answers).max(axis=0, initial=0.0) + 4 * np.pi * self.schema.output_angles
+        if self.target == "increment":
+            extent = np.abs(frame.inputs.center) + REACH * frame.inputs.scale
+            size = size + 2 * extent[self.schema.advanced]
+        return size
+
+    def largest_delta(self, size: Array) -> Array:
+        """(1, P) the half-width, and the rounding of adding it to numbers of at most `size` (P,)."""
+        delta = self.half_width.cpu().numpy() * (1 + 1e-15) + 8 * _EPS * size
+        return self.schema.capped(delta)[None]
 
     def room(self, inputs: Tensor) -> Room:
         """M plus and minus the half-width."""

@@ -65,8 +65,7 @@ def _settled(grown: Grown, question: Question, evidence: Evidence, cells: Cells)
     pinned = none if question.pinned is None else question.pinned
     reference = np.where(np.isnan(pinned), 0.5 * tree.lower + 0.5 * tree.upper, pinned)
     value, remainder = leaves.value.copy(), leaves.remainder.copy()
-    # Where there is a slope A is M's own answer at the middle; else it is the middle of M's range.
-    asked = np.isfinite(remainder) & (leaves.slope != 0).any(axis=1)
+    asked = np.isfinite(remainder) & leaves.centred
     own = question.values(leaves.middle[asked])[np.arange(asked.sum()), output[asked]]
     shift = own - value[asked]
     turns = 2 * np.pi * np.round(shift / (2 * np.pi)) * schema.output_angles[output[asked]]

@@ -21,6 +21,9 @@ from tether.geometry.boxtree import BoxTree
 _LEAST_BATCH = 64
 _THINNEST = 1e-9
 """Share of the box below which a leaf is not cut further."""
+_STUBBORN = 12
+"""Cuts in a row after which a leaf that got no better is not cut further: M jumps in it."""
+_BETTER = 0.9
 
 Numbers = NDArray[np.int64]
 Stopped = Literal["tolerance", "budget", "calls of the trusted model", "nothing left to cut"]
@@ -36,12 +39,14 @@ class Aim:
         most: leaves at most, in all trees.
         near_rows: (P,) remainder that is good enough where rows are, in a leaf or in the other half of what
             it was cut from; None: no other than elsewhere.
+        demanded: (P,) remainder that leaves which hold rows must have before others are cut; None: any.
     """
 
     tolerance: Array
     rows: Array
     most: int = 20_000
     near_rows: Array | None = None
+    demanded: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +79,15 @@ def grow(expander: Expander, aim: Aim, *, progress: Report | None = None) -> Gro
         score = growth.score(held)
         if progress is not None:
             progress(min(count, most), most)
-        wanting = np.flatnonzero(score > 1)
-        if not len(wanting):
+        missing = np.flatnonzero(score > 1)
+        if not len(missing):
             return growth.finish("tolerance")
         if count >= most:
             return growth.finish("budget" if most == aim.most else "calls of the trusted model")
+        able = growth.stubborn < _STUBBORN
+        wanting = growth.demanded(held)
+        wanting = wanting[able[wanting]]
+        wanting = wanting if len(wanting) else missing[able[missing]]
         direction = growth.direction(wanting)
         wanting, direction = wanting[direction >= 0], direction[direction >= 0]
         if not len(wanting):
@@ -117,6 +126,7 @@ class _Growth:
         self.node = np.arange(outputs)  # of each leaf
         self.output = np.arange(outputs)
         self.beside = np.zeros(outputs, dtype=bool)  # whether what a leaf was cut from held rows
+        self.stubborn = np.zeros(outputs, np.int64)  # cuts in a row that left it as bad
         self.low = np.repeat(self.lower[None], outputs, axis=0)
         self.high = np.repeat(self.upper[None], outputs, axis=0)
         self.leaves = self.expander.expand(self.output, self.low, self.high)
@@ -128,6 +138,12 @@ class _Growth:
         near = far if near is None else near
         tolerance = np.where((held > 0) | self.beside, near[self.output], far[self.output])
         return self.over(tolerance)
+
+    def demanded(self, held: Numbers) -> Numbers:
+        """Leaves that must be cut before others are, where leaves hold so many rows (L,)."""
+        if self.aim.demanded is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((held > 0) & (self.leaves.remainder > self.aim.demanded[self.output]))
 
     def over(self, tolerance: Array) -> Array:
         """(L,) remainder over a tolerance (L,)."""
@@ -160,9 +176,14 @@ class _Growth:
         self.output = np.concatenate([self.output, self.output[chosen]])
         self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
         both = np.concatenate([chosen, right])
+        before = np.tile(self.leaves.remainder[chosen], 2)
         self.leaves = self.leaves.replaced(
             chosen, self.expander.expand(self.output[both], self.low[both], self.high[both])
         )
+        as_bad = np.isfinite(before) & (self.leaves.remainder[both] > _BETTER * before)
+        tries = np.where(as_bad, np.tile(self.stubborn[chosen], 2) + 1, 0)
+        self.stubborn = np.concatenate([self.stubborn, tries[len(chosen) :]])
+        self.stubborn[chosen] = tries[: len(chosen)]
         return _Cuts(chosen, along, threshold, right)
 
     def _branch(self, chosen: Numbers, along: Numbers, threshold: Array) -> None:

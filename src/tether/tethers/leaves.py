@@ -80,6 +80,13 @@ class TreeLookup(Fixed):
         nodes = (self.roots, self.cut, self.threshold, self.left, self.right)
         return _leaves(inputs.detach(), *nodes, self.depth)
 
+    def at_once(self, inputs: Tensor) -> Tensor:
+        """The same leaves, for predictions, which nothing traces."""
+        nodes = (self.roots, self.cut, self.threshold, self.left, self.right)
+        if inputs.device.type != "cpu":
+            return walk(inputs, *nodes, self.depth)
+        return torch.from_numpy(leaves_of(inputs.numpy(), *(part.numpy() for part in nodes)))
+
     def inside(self, inputs: Tensor) -> Tensor:
         """(N,) whether inputs lie in the box, its limits included."""
         return ((inputs >= self.lower) & (inputs <= self.upper)).all(dim=-1)

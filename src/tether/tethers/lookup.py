@@ -24,12 +24,10 @@ class Place(NamedTuple):
 
     Attributes:
         cell: (N,) index of the nearest memory.
-        distance: (N,) scaled distance to it.
         in_domain: (N,) whether the input lies in that cell's coverage region.
     """
 
     cell: Tensor
-    distance: Tensor
     in_domain: Tensor
 
 
@@ -76,8 +74,6 @@ class CellLookup(Fixed):
     radii: Tensor
     box_lower: Tensor
     box_upper: Tensor
-    centers: Tensor
-    slack: Tensor
     index_center: Tensor
     index_extent: Tensor
     index_blocks: Tensor
@@ -96,15 +92,9 @@ class CellLookup(Fixed):
         self.cells = cells
         """The cells as NumPy sees them."""
         device = self.memories.device
-        derived = {
-            "centers": cells.centers,
-            # How much farther than measured an input may be from its memory, in exact arithmetic.
-            "slack": cells.outer_radii - cells.radii,
-            **{f"index_{name}": values for name, values in cells.index.packed.items()},
-        }
-        for name, values in derived.items():
+        for name, values in cells.index.packed.items():
             moved = torch.from_numpy(np.ascontiguousarray(values)).to(device)
-            self.register_buffer(name, moved, persistent=False)
+            self.register_buffer(f"index_{name}", moved, persistent=False)
 
     @property
     def _index(self) -> tuple[Tensor, ...]:
@@ -127,14 +117,14 @@ class CellLookup(Fixed):
         return nearest_torch(inputs / self.scale, self.memories)[0]
 
     def place(self, inputs: Tensor) -> Place:
-        """The same, with distance and domain membership."""
+        """The same, with domain membership."""
         if inputs.device.type == "cpu":
             found = self.cells.locate(inputs.numpy())
-            return Place(*map(torch.from_numpy, (found.cell, found.distance, found.in_domain)))
+            return Place(*map(torch.from_numpy, (found.cell, found.in_domain)))
         cell, squared = nearest_torch(inputs / self.scale, self.memories)
         radii = self.radii.index_select(0, cell)
         inside = ((inputs >= self.box_lower) & (inputs <= self.box_upper)).all(dim=1)
-        return Place(cell, squared.sqrt(), inside & (squared <= radii * radii))
+        return Place(cell, inside & (squared <= radii * radii))
 
 
 def _derive_again(module: Any, incompatible: Any) -> None:

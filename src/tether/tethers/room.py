@@ -11,7 +11,7 @@ within the q-quantile of their scores with probability of at least q n / (n + 1)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -40,7 +40,8 @@ class Band:
     Attributes:
         alpha: share of rows that may lie outside the band, as asked for.
         inside: share of the rows it was calibrated on that lie inside, of the output with the least; fewer
-            than asked for where probes close the room although reality leaves M.
+            than asked for where there is no room although reality leaves M: where probes or a delta close
+            it, or where other episodes never were.
         episodes: how many it was calibrated on.
         factor: (P,) half-widths in units of the local scale.
         rows: training rows to look at: far outside, farthest first.
@@ -67,16 +68,19 @@ class Spread:
         distance: (N, P) from M's first-order model.
         episode: (N,) which row belongs to which.
         opening: (N,) share of the half-width that is open at each row, which probes may close.
+        most: (N, P), or what goes for all: half-width that a delta leaves; by default any.
     """
 
     cell: Numbers
     distance: Array
     episode: NDArray
     opening: Array
+    most: Array = field(default_factory=lambda: np.array(np.inf))
 
     def part(self, rows: NDArray[np.bool_]) -> Spread:
         """Some rows."""
-        return Spread(self.cell[rows], self.distance[rows], self.episode[rows], self.opening[rows])
+        given = (self.cell, self.distance, self.episode, self.opening)
+        return Spread(*(values[rows] for values in given))
 
 
 def calibrate_room(
@@ -90,19 +94,22 @@ def calibrate_room(
         alpha: share of rows that may lie outside.
         unseen: a cell without data follows M (its half-width is 0), or is as open as the widest.
     """
-    score = _scores(cells, seen)
+    scale, met = _elsewhere(cells, seen)
+    counted = met | (unseen == "open")
+    # Without any spread elsewhere, nothing but M itself is near.
+    score = np.divide(seen.distance, scale, out=np.where(seen.distance > 0, np.inf, 0.0), where=scale > 0)
     weight = _weights(seen.episode)
     # Half of alpha, because the next episodes are others: what is claimed is alpha.
-    factor = np.array([_quantile(column, weight, 1 - alpha / 2) for column in score.T])
+    factor = np.array([_quantile(column[counted], weight[counted], 1 - alpha / 2) for column in score.T])
     half_width = factor * local_scale(cells, seen)
-    labelled = np.bincount(seen.cell, minlength=len(cells)) > 0
+    labelled = _visited(cells, seen.cell)
     widest = half_width[labelled].max(axis=0, initial=0.0)
     half_width[~labelled] = 0.0 if unseen == "follow" else widest
     beyond = np.divide(score, factor, out=np.zeros_like(score), where=factor > 0).max(axis=1, initial=0.0)
     wild = np.argsort(-beyond, kind="stable")[:_MOST_LISTED]
     rows = tuple(int(row) for row in wild if beyond[row] > _WILD)
-    inside = score <= factor * seen.opening[:, None]
-    least = float((weight[:, None] * inside).sum(axis=0).min(initial=1.0))
+    room = np.minimum(factor * scale * (counted * seen.opening)[:, None], seen.most)
+    least = float((weight[:, None] * (seen.distance <= room)).sum(axis=0).min(initial=1.0))
     return half_width, Band(alpha, least, len(np.unique(seen.episode)), factor, rows)
 
 
@@ -122,6 +129,15 @@ def local_scale(cells: Cells, seen: Spread) -> Array:
     return share * scale + (1 - share) * whole
 
 
+def _visited(cells: Cells, cell: Numbers) -> NDArray[np.bool_]:
+    """(K,) whether there are rows in a cell or in a neighbour of it."""
+    own = np.bincount(cell, minlength=len(cells)) > 0
+    found, (one, two) = own.copy(), cells.edges.T
+    np.logical_or.at(found, one, own[two])
+    np.logical_or.at(found, two, own[one])
+    return found
+
+
 def _around(cells: Cells, cell: Numbers) -> tuple[Numbers, Numbers]:
     """Pairs of a cell and a row that lies in it or in a neighbour of it."""
     order = np.argsort(cell, kind="stable")
@@ -135,19 +151,17 @@ def _around(cells: Cells, cell: Numbers) -> tuple[Numbers, Numbers]:
     return np.repeat(owners, sizes), order[starts + np.arange(sizes.sum())]
 
 
-def _scores(cells: Cells, seen: Spread) -> Array:
-    """(N, P) distances in units of the local scale that other episodes show."""
+def _elsewhere(cells: Cells, seen: Spread) -> tuple[Array, NDArray[np.bool_]]:
+    """(N, P) the local scale at each row that other episodes show, (N,) whether one of them was around."""
     names, number = np.unique(seen.episode, return_inverse=True)
     fold = np.random.default_rng(0).permutation(len(names))[number] % min(_FOLDS, len(names))
-    score = np.empty_like(seen.distance)
+    scale, met = np.empty_like(seen.distance), np.empty(len(fold), dtype=bool)
     for k in np.unique(fold):
         mine = fold == k
         others = seen.part(~mine) if (~mine).any() else seen
-        scale = local_scale(cells, others)[seen.cell[mine]]
-        distance = seen.distance[mine]
-        # Without any spread elsewhere, nothing but M itself is near.
-        score[mine] = np.divide(distance, scale, out=np.where(distance > 0, np.inf, 0.0), where=scale > 0)
-    return score
+        scale[mine] = local_scale(cells, others)[seen.cell[mine]]
+        met[mine] = _visited(cells, others.cell)[seen.cell[mine]]
+    return scale, met
 
 
 def _weights(episode: NDArray) -> Array:
@@ -158,8 +172,10 @@ def _weights(episode: NDArray) -> Array:
 
 def _quantile(values: Array, weight: Array, share: float) -> float:
     """The least value that has the share at or below it, and no more than the largest finite one."""
+    if not len(values):
+        return 0.0
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weight[order])
-    place = min(int(np.searchsorted(total, share * (1 - 1e-12))), len(values) - 1)
+    place = min(int(np.searchsorted(total, share * total[-1] * (1 - 1e-12))), len(values) - 1)
     finite = values[np.isfinite(values)]
     return float(min(values[order[place]], finite.max(initial=0.0)))

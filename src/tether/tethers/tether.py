@@ -14,8 +14,11 @@ from torch import Tensor, nn
 from tether.data import Array
 from tether.geometry.cells import Cells
 from tether.tethers.bounds import Bounds
+from tether.trusted import TrustedModel
 
 _PIECE = 8192
+REACH = 1e3
+"""Scales away from the centre of the inputs up to which the delta of a certificate includes rounding."""
 
 
 class Room(NamedTuple):
@@ -132,11 +135,6 @@ class Tether(Fixed, ABC):
         return self.bounded
 
     @property
-    def certifiable(self) -> bool:
-        """Whether a certificate can be had without M at run time."""
-        return self.holds
-
-    @property
     def limited(self) -> bool:
         """Whether it holds in a part of the inputs only, by bounds over cells or leaves."""
         return False
@@ -160,3 +158,28 @@ class Tether(Fixed, ABC):
         if len(parts) == 1:
             return RowLimits(*parts[0])
         return RowLimits(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+class WholeTether(Tether):
+    """A tether that knows M itself, so that what is claimed holds at every input, by construction."""
+
+    @property
+    def evidence(self) -> str:
+        """By the argument of docs/guarantees.md."""
+        return "proved"
+
+    @abstractmethod
+    def unlike(self, trusted: TrustedModel) -> str | None:
+        """What `trusted` must be and is not, in a sentence; None: it may be the M that the tether knows."""
+
+    @abstractmethod
+    def places(self, frame: Any) -> Array:
+        """(N, D) physical inputs, near which the data were, to look for counter-examples around."""
+
+    @abstractmethod
+    def usual_size(self, frame: Any) -> Array:
+        """(P,) size of what is added up to which the delta of a certificate includes rounding."""
+
+    @abstractmethod
+    def largest_delta(self, size: Array) -> Array:
+        """(K, P) distance to M in each cell, one where there are none, for sizes of at most `size` (P,)."""

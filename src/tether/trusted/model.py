@@ -101,6 +101,30 @@ class TrustedModel:
         _check_turns(outputs, schema)
         return schema.unwrap_outputs(states, outputs)
 
+    def where_it_answers(
+        self, inputs: Array, schema: Schema, *, alone: int | None = None
+    ) -> tuple[Array, Array]:
+        """Those of inputs (N, D) at which M has an answer, and its next states (N, P) there.
+
+        It may have none a scale away from the data, at a negative speed for example. Where it does not answer
+        all rows together, they are asked one by one, the first `alone` of them.
+        """
+        dx = len(schema.states)
+        try:
+            return inputs, self(inputs[:, :dx], inputs[:, dx:], schema)
+        except TrustedModelError:
+            pass
+        answered, answers = [], []
+        for row in inputs[:alone, None]:
+            try:
+                answers.append(self(row[:, :dx], row[:, dx:], schema))
+            except TrustedModelError:
+                continue
+            answered.append(row)
+        if not answered:
+            return inputs[:0], np.empty((0, len(schema.outputs)))
+        return np.concatenate(answered), np.concatenate(answers)
+
     def target(self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None) -> Array:
         """M's target (N, P) at inputs (N, D): its next state, or the increment it predicts."""
         dx = len(schema.states)

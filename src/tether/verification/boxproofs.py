@@ -4,7 +4,9 @@ Along the straight way from any point c of a box to an input s of it, ``M(s) - M
 integral of the derivative's deviation from J, times ``s - c``. After a share t of the way a point lies in the
 box shrunk to t around c. Of n equal parts of the way, part k lies in shell k of n; so the integral is, input
 by input, at most the mean of what is enclosed over the shells. With J the slope of A, ``|M - A|`` is at most
-that plus ``|M(c) - A(c)|``. M's range over the box less that of A is another bound; the smaller one counts.
+that plus ``|M(c) - A(c)|``. M's range over the box less that of A is another bound. A third goes in two
+steps: along those inputs alone by which M may jump, where its range bounds it, and from there along the rest,
+where it cannot jump, by its slopes over the whole box. The smallest counts.
 
 Where that is not enough, shells are made finer, and then boxes are cut in half along the input that
 contributes most: what holds over all pieces holds over the leaf. What still cannot be shown is refused.
@@ -137,8 +139,46 @@ class _Boxes:
         by_range = np.maximum(add_up(seen[1], -ends[0]), add_up(ends[1], -seen[0]))
         # Nothing is known of M where its range is not.
         by_slope = np.where(np.isfinite(by_range), by_slope, np.nan)
+        over = {
+            k: (part[0] + np.zeros(len(below)), part[1] + np.zeros(len(below)))
+            for k, part in found.slopes[0].items()
+        }
+        over = {k: (part[0][whole], part[1][whole]) for k, part in over.items()}
+        in_steps = add_up(self._in_steps(point, model, turns, over, reach), found.error[0, whole])
+        in_steps = np.where(np.isfinite(by_range), in_steps, np.nan)
         rounding = leaf_rounding(self.claim, self.leaf, self.low, self.high)
-        return add_up(np.fmin(by_slope, by_range), rounding), self._least(low[:, 0], high[:, 0], model)
+        needed = np.fmin(np.fmin(by_slope, by_range), in_steps)
+        return add_up(needed, rounding), self._least(low[:, 0], high[:, 0], model)
+
+    def _in_steps(
+        self, point: Array, model: Interval, turns: Interval, slopes: dict[int, Interval], reach: Array
+    ) -> Array:
+        """(B,) the third bound but for rounding, by slopes over the whole boxes; NaN where there is none."""
+        needed = np.full(len(reach), np.nan)
+        jumps = np.zeros(reach.shape, dtype=bool)
+        for column, part in slopes.items():
+            jumps[:, column] = (np.isnan(part[0]) | np.isnan(part[1])) & (reach[:, column] > 0)
+        rows = np.flatnonzero(jumps.any(axis=1) & ~jumps.all(axis=1))
+        if not len(rows):
+            return needed
+        low, high = (np.where(jumps, end, point)[rows] for end in (self.low, self.high))
+        found = enclose(self.program, low, high, slopes=False)
+        turns = turns[0][rows], turns[1][rows]
+        seen = intervals.add((found.lower[0], found.upper[0]), turns)
+        jumping, moved = np.zeros(len(rows)), np.zeros(len(rows))
+        for column in range(reach.shape[1]):
+            stated, along = self.slope[rows, column], reach[rows, column]
+            part = slopes.get(column, (np.zeros(len(reach)), np.zeros(len(reach))))
+            gap = np.maximum(add_up(part[1][rows], -stated), add_up(stated, -part[0][rows]))
+            by_jump = multiply_up(np.abs(stated), along)
+            by_move = np.where(along == 0, 0.0, multiply_up(np.maximum(gap, 0.0), along))
+            held = jumps[rows, column]
+            jumping = add_up(jumping, np.where(held, by_jump, 0.0))
+            moved = add_up(moved, np.where(held, 0.0, by_move))
+        ends = add_down(model[0][rows], -jumping), add_up(model[1][rows], jumping)
+        apart = np.maximum(add_up(seen[1], -ends[0]), add_up(ends[1], -seen[0]))
+        needed[rows] = add_up(apart, moved)
+        return needed
 
     def _shells(self, point: Array, shells: int) -> tuple[Array, Array]:
         """(shells B, D) the boxes shrunk around their points, outward; the whole ones last."""

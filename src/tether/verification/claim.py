@@ -58,6 +58,7 @@ class Claim:
         beta: for `statistical` evidence.
         trusted_digest: SHA-256 of the trusted model's source, where recorded.
         band: what was recorded of the statistical claim about reality, where there is one.
+        why: what was recorded of why nothing stronger could be had of M.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Claim:
     beta: float | None
     trusted_digest: str | None
     band: dict[str, Any] | None = None
+    why: str | None = None
 
     def cells(self, name: str) -> Array:
         """An array of the cells."""
@@ -220,11 +222,6 @@ def read_content(path: Path) -> Content:
     return Content(path, checked_arrays(path, tensors, metadata), metadata)
 
 
-def read_claim(path: Path) -> Claim:
-    """The claim of a model file with bounds by cell or leaf; see :func:`claim_of`."""
-    return claim_of(read_content(path))
-
-
 def claim_of(content: Content) -> Claim:
     """What a file with bounds by cell or leaf claims.
 
@@ -266,6 +263,7 @@ def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
         beta=metadata.get("beta"),
         trusted_digest=digest,
         band=record.get("band"),
+        why=record.get("why"),
     )
 
 

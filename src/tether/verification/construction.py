@@ -17,7 +17,6 @@ a domain, and nothing in the file to prove it of but the half-width and answers 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +25,18 @@ import numpy as np
 from tether.data import Array, Schema
 from tether.foundation.documents import shown
 from tether.foundation.errors import CertificateError
+from tether.foundation.wording import AS_RETURNED, BY_CONSTRUCTION, NEVER_RISES, construction_assumptions
 from tether.trusted import TrustedModel
-from tether.verification.claim import Content
+from tether.verification.claim import HALF_TURN, Content
 from tether.verification.verdict import Verification
 from tether.verification.written import check_fields
 
 _EPS = 2.0**-52
 _REACH = 1e3
 """Scales away from the centre of the inputs up to which the delta of a certificate includes rounding."""
+_MEASURED = ("recheck", "trusted_name", "approximation_cost")
+"""Fields of a certificate that are measured on data, or names."""
 _FALLING = "monotonicity (its premises hold in the file; that the network's code keeps to them is not shown)"
-_CONFORMANCE = (
-    "PROVED: for any weights and every finite input, the prediction is within delta of the trusted model. "
-    "Established by the argument of docs/guarantees.md, whose premises were checked on this model."
-)
-_MONOTONICITY = (
-    "PROVED: for any weights and every finite input, raising any of the declared inputs, all others equal, "
-    "never raises the prediction, not by a rounding either. Established by the argument of "
-    "docs/guarantees.md, whose premises were checked on this model."
-)
-_USE = (
-    "Inputs so large that something overflows are refused, not answered.",
-    "Predictions are used in float64 as returned.",
-)
 
 
 def verify_monotone(content: Content, trusted: TrustedModel, certificate: Path | None) -> Verification:
@@ -57,10 +46,9 @@ def verify_monotone(content: Content, trusted: TrustedModel, certificate: Path |
     _check_sum(content, schema, trusted)
     size = _usual_size(content)
     delta = width * (1 + 2 * _EPS) + 2 * _EPS * size
-    not_vouched = (_FALLING,)
-    if certificate is not None:
-        pairs = partial(_pairs, content=content, trusted=trusted, delta=delta, size=size)
-        not_vouched += check_fields(certificate, pairs, ("recheck", "trusted_name"))
+    names = [schema.inputs[k] for k in content.arrays["monotone.declared"].tolist()]
+    falling = {"claim": NEVER_RISES, "declared": names, "assumptions": list(AS_RETURNED)}
+    not_vouched = (_FALLING, *_compared(certificate, content, trusted, delta, size, falling))
     named = zip(schema.outputs, delta.max(axis=0), np.median(delta, axis=0), strict=True)
     return Verification(
         verified=True,
@@ -166,23 +154,51 @@ def _usual_size(content: Content) -> Array:
     return np.abs(arrays["monotone.intercept"]) + swing + arrays["monotone.half_width"].max(axis=0)
 
 
+def _compared(
+    certificate: Path | None,
+    content: Content,
+    trusted: TrustedModel,
+    delta: Array,
+    size: Array,
+    falling: dict[str, Any] | None = None,
+) -> tuple[str, ...]:
+    """The fields of a certificate that are not vouched for, after the others were found to be the file's."""
+    if certificate is None:
+        return ()
+    open_fields: list[str] = []
+
+    def pairs(stated: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        open_fields.extend(field for field in _MEASURED if stated.get(field) is not None)
+        return _pairs(stated, content, trusted, delta=delta, size=size, falling=falling)
+
+    check_fields(certificate, pairs)
+    return tuple(open_fields)
+
+
 def _pairs(
-    stated: dict[str, Any], *, content: Content, trusted: TrustedModel, delta: Array, size: Array
+    stated: dict[str, Any],
+    content: Content,
+    trusted: TrustedModel,
+    *,
+    delta: Array,
+    size: Array,
+    falling: dict[str, Any] | None,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Field, what the certificate says, what follows from the file."""
     schema = content.schema
+    sizes = dict(zip(schema.outputs, size.tolist(), strict=True))
+    assumed = construction_assumptions(content.kind, sizes, schema.units, schema.angles)
     yield "evidence", stated["evidence"], "proved"
     yield "certified", stated["certified"], True
-    yield "claim", stated["claim"], _CONFORMANCE
-    yield "assumptions", stated["assumptions"], list(_assumptions(schema, size))
+    yield "claim", stated["claim"], BY_CONSTRUCTION[content.kind]
+    yield "assumptions", stated["assumptions"], list(assumed)
     digest = content.trusted_digest if content.trusted_digest is not None else trusted.source_digest
     yield "trusted_source_sha256", stated["trusted_source_sha256"], digest
     everywhere = {"radius": None, "box": {}, "coverage_D": 1.0, "coverage_omega": 1.0, "coverage_box": None}
     yield "domain", stated["domain"], everywhere
     yield "band", stated.get("band"), None
     yield "concerns", stated.get("concerns", []), []
-    names = [schema.inputs[k] for k in content.arrays["monotone.declared"].tolist()]
-    falling = {"claim": _MONOTONICITY, "declared": names, "assumptions": list(_USE)}
+    yield "why", stated.get("why"), None
     yield "monotonicity", stated["monotonicity"], falling
     yield "deltas", [entry["name"] for entry in stated["deltas"]], list(schema.outputs)
     for output, entry in enumerate(stated["deltas"]):
@@ -193,33 +209,20 @@ def _pairs(
         yield f"deltas['{name}']", entry, whole
 
 
-def _assumptions(schema: Schema, size: Array) -> tuple[str, ...]:
-    sizes = zip(schema.outputs, size.tolist(), strict=True)
-    named = (f"{name} {most:,.6g} {schema.units.get(name, '')}".strip() for name, most in sizes)
-    return (
-        "The trusted model is the affine function whose weights are stored, added up in their order; "
-        "distance is to the float64 values it returns.",
-        f"Limits are at most this large: {', '.join(named)}. Beyond, delta grows by two units in their last "
-        "place, which the delta of a prediction includes.",
-        *_USE,
-    )
-
-
 def verify_direct(content: Content, trusted: TrustedModel, certificate: Path | None) -> Verification:
     """That the M given is the one the file was saved with, and how far from it outputs may be."""
-    if certificate is not None:
-        raise ValueError(
-            f"`certificate` must be of a model that has one; got `{certificate.name}` for a direct model, "
-            "whose claim is its half-width. Leave it out."
-        )
     schema, width = content.schema, content.arrays["direct.half_width"]
     if not np.isfinite(width).any():
         raise CertificateError("not verified: nothing is claimed; every half-width is infinite.")
     _check_answers(content, schema, trusted)
+    size = _added_up(content)
+    delta = width * (1 + 1e-15) + 8 * _EPS * size
+    delta = np.where(schema.output_angles, np.minimum(delta, HALF_TURN), delta)
+    compared = _compared(certificate, content, trusted, delta[None], size)
     return Verification(
         verified=True,
         evidence="proved",
-        deltas={name: (most, most) for name, most in zip(schema.outputs, width.tolist(), strict=True)},
+        deltas={name: (most, most) for name, most in zip(schema.outputs, delta.tolist(), strict=True)},
         cells=len(content.arrays["direct.inputs"]),
         statement=(
             "By construction: the model asks the trusted model itself at run time and stays within the "
@@ -228,9 +231,19 @@ def verify_direct(content: Content, trusted: TrustedModel, certificate: Path | N
             "asked at run time cannot be verified from a file."
         ),
         notes=(),
-        not_vouched=("the trusted model that is asked at run time",),
+        not_vouched=("the trusted model that is asked at run time", *compared),
         unit="recorded answers",
     )
+
+
+def _added_up(content: Content) -> Array:
+    """(P,) a thousand times what M answered where the file records it, and states a thousand scales away."""
+    schema, arrays = content.schema, content.arrays
+    size = _REACH * np.abs(arrays["direct.answers"]).max(axis=0) + 4 * np.pi * schema.output_angles
+    if content.words["target"] == "increment":
+        extent = np.abs(arrays["frame.inputs.center"]) + _REACH * arrays["frame.inputs.scale"]
+        size = size + 2 * extent[schema.advanced]
+    return size
 
 
 def _check_answers(content: Content, schema: Schema, trusted: TrustedModel) -> None:

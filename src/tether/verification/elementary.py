@@ -249,12 +249,6 @@ def _unit_slope(one: Interval) -> Interval:
     return unknown(np.isnan(one[0]) | np.isnan(one[1]), (low, high))
 
 
-def step(function: Callable[[Any], Any], one: Interval) -> Interval:
-    """A function that jumps, where it does not."""
-    ends = function(one[0]), function(one[1])
-    return unknown(~(ends[0] == ends[1]), (ends[0], ends[0]))
-
-
 RANGES: dict[str, Callable[[Interval], Interval]] = {
     "sqrt": root,
     "exp": _exp,

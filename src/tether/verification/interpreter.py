@@ -9,12 +9,17 @@ arguments times its slopes, a library function 4 units in the last place, a sum 
 so that
 the order of summation and fused products do not matter. Sound because both values of each argument lie in its
 range, so that the mean-value theorem holds between them.
+
+A step function, or a choice by a condition that is not the same all over a box, may jump there. Its range
+then holds both sides; its derivative by every input that decides on it is not known, and so bears no proof
+along these. The exact value is meant with each choice as float64 makes it, which depends on these inputs
+alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +55,17 @@ class Flow:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A condition over each box: whether it holds everywhere, and whether nowhere."""
+    """A condition over each box: whether it holds everywhere, and whether nowhere.
+
+    Attributes:
+        true: everywhere.
+        false: nowhere.
+        inputs: those it depends on.
+    """
 
     true: Any
     false: Any
+    inputs: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,27 +156,40 @@ def run_node(node: Node, arguments: list[Any], low: Array, high: Array, slopes: 
 
 def _less(_: Node, flows: list[Flow]) -> Truth:
     one, two = flows[0].range, flows[1].range
-    return Truth(one[1] < two[0], one[0] >= two[1])
+    return Truth(one[1] < two[0], one[0] >= two[1], _inputs(flows))
 
 
 def _less_equal(_: Node, flows: list[Flow]) -> Truth:
     one, two = flows[0].range, flows[1].range
-    return Truth(one[1] <= two[0], one[0] > two[1])
+    return Truth(one[1] <= two[0], one[0] > two[1], _inputs(flows))
 
 
 def _equal(_: Node, flows: list[Flow]) -> Truth:
     one, two = flows[0].range, flows[1].range
     same = (one[0] == one[1]) & (two[0] == two[1]) & (one[0] == two[0])
-    return Truth(same, (one[1] < two[0]) | (one[0] > two[1]))
+    return Truth(same, (one[1] < two[0]) | (one[0] > two[1]), _inputs(flows))
+
+
+def _inputs(flows: list[Flow]) -> frozenset[int]:
+    return frozenset().union(*(flow.slopes for flow in flows))
+
+
+def _both(parts: list[Truth]) -> Truth:
+    one, two = parts
+    return Truth(one.true & two.true, one.false | two.false, one.inputs | two.inputs)
+
+
+def _turned(part: Truth) -> Truth:
+    return Truth(part.false, part.true, part.inputs)
 
 
 _TRUTHS: dict[str, Callable[[Node, list[Any]], Truth]] = {
     "less": _less,
     "less_equal": _less_equal,
     "equal": _equal,
-    "and": lambda _, parts: Truth(parts[0].true & parts[1].true, parts[0].false | parts[1].false),
-    "or": lambda _, parts: Truth(parts[0].true | parts[1].true, parts[0].false & parts[1].false),
-    "not": lambda _, parts: Truth(parts[0].false, parts[0].true),
+    "and": lambda _, parts: _both(parts),
+    "or": lambda _, parts: _turned(_both([_turned(part) for part in parts])),
+    "not": lambda _, parts: _turned(parts[0]),
     "truth": lambda node, _: Truth(np.bool_(node.data), np.bool_(not node.data)),
 }
 
@@ -172,9 +197,21 @@ _TRUTHS: dict[str, Callable[[Node, list[Any]], Truth]] = {
 def _select(_: Node, parts: list[Any]) -> Flow:
     condition, one, two = parts
     undecided = ~(condition.true | condition.false)
-    chosen = intervals.unknown(undecided, intervals.choose(condition.true, one.range, two.range))
+
+    def chosen(a: Interval, b: Interval) -> Interval:
+        return intervals.choose(undecided, intervals.hull(a, b), intervals.choose(condition.true, a, b))
+
+    # A comparison with what is not known decides nothing, and so both sides count, as they should.
     error = np.where(condition.true, one.error, two.error)
-    return Flow(chosen, error, _paired(one, two, lambda a, b: intervals.choose(condition.true, a, b)))
+    error = np.where(undecided, np.maximum(one.error, two.error), error)
+    slopes = _paired(one, two, chosen)
+    return Flow(chosen(one.range, two.range), error, _jumping(slopes, condition.inputs, undecided))
+
+
+def _jumping(slopes: dict[int, Interval], inputs: Iterable[int], where: Any) -> dict[int, Interval]:
+    """Slopes of which, by these inputs, nothing is known where there may be a jump."""
+    lost = {k: intervals.unknown(where, slopes.get(k, ZERO)) for k in sorted(inputs)}
+    return slopes | lost
 
 
 def _paired(one: Flow, two: Flow, merge: Callable[[Interval, Interval], Interval]) -> dict[int, Interval]:
@@ -274,17 +311,23 @@ def _negative(_: Node, parts: list[Flow]) -> Flow:
     return Flow(intervals.negative(parts[0].range), parts[0].error, slopes)
 
 
-def _left_over(_: Node, parts: list[Flow]) -> Flow:
-    """``x - n y``, with n whole and the same all over the box."""
+def _left_over(node: Node, parts: list[Flow]) -> Flow:
+    """``x - n y``, with n whole: the same all over the box, or what float64 has it to be."""
     one, two, whole = parts
     turns = intervals.multiply(two.range, whole.range)
+    several = np.isfinite(whole.range[0]) & np.isfinite(whole.range[1]) & (whole.range[0] != whole.range[1])
     value = intervals.subtract(one.range, turns)
+    # Whatever n is, the rest is not beyond the divisor; of `fmod` it may have the other sign.
+    size = magnitude(two.range)
+    within = np.minimum(two.range[0], 0.0), np.maximum(two.range[1], 0.0)
+    within = within if node.data == "floor" else (-size, size)
+    value = intervals.choose(several, within, value)
     widened = magnitude(two.range) * (2 * _U) + _FAINT
     wider = elementary.float_slack(widened)
     value = intervals.add_down(value[0], -wider), intervals.add_up(value[1], wider)
     error = _rounded(one.error + magnitude(whole.range) * two.error, value, 4 * _U) + widened
     slopes = _added(one.slopes, _chained(two, intervals.negative(whole.range)))
-    return Flow(value, error, slopes)
+    return Flow(value, error, _jumping(slopes, slopes.keys() | whole.slopes.keys(), several))
 
 
 # Functions ------------------------------------------------------------------------------------------
@@ -346,7 +389,9 @@ def _extreme(node: Node, parts: list[Flow]) -> Flow:
 
 
 def _step(node: Node, parts: list[Flow]) -> Flow:
-    return Flow(elementary.step(_STEP_FUNCTIONS[node.operation], parts[0].range), 0.0, {})
+    # None of them falls: between their values at the ends.
+    low, high = (_STEP_FUNCTIONS[node.operation](end) for end in parts[0].range)
+    return Flow((low, high), 0.0, _jumping({}, parts[0].slopes, low != high))
 
 
 def _length(_: Node, parts: list[Flow]) -> Flow:

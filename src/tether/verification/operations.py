@@ -139,7 +139,8 @@ def _turns(step: str) -> Callable[..., Term]:
 
     def rule(graph: Graph, one: Term, two: Term) -> Term:
         whole = _node(step)(graph, _node("divide")(graph, one, two))
-        return _node("left_over")(graph, one, two, whole)
+        parts = (number(part).number for part in (one, two, whole))
+        return Term(graph, graph.add("left_over", *parts, data=step))
 
     return rule
 

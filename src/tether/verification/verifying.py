@@ -100,7 +100,7 @@ def _compare_sources(content: Content, trusted: TrustedModel, certificate: str |
             "not verified: the source of the trusted model given is not that of the one the model was fitted "
             f"to (digest {trusted.source_digest[:16]}, recorded {own[:16]})."
         )
-    if certificate is None and content.kind != "direct":
+    if certificate is None:
         notes.append("No certificate was given to compare the model with.")
     return notes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tether.verification.claim import Claim
 from tether.verification.float32 import single_deltas
 
 _FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", "recheck", "trusted_name"}
-_FIELDS |= {"trusted_source_sha256", "approximation_cost", "monotonicity", "band", "concerns"}
+_FIELDS |= {"trusted_source_sha256", "approximation_cost", "monotonicity", "band", "concerns", "why"}
 _DELTA_FIELDS = {"name", "unit", "maximum", "median", "held_out", "lemma", "worst_cells", "single"}
 _DELTA_FIELDS |= {"remainder"}
 _DOMAIN_FIELDS = {"radius", "box", "coverage_D", "coverage_omega", "coverage_box"}
@@ -49,13 +49,12 @@ def check_certificate(path: Path, claim: Claim, trusted: TrustedModel) -> tuple[
     return tuple(open_fields)
 
 
-def check_fields(path: Path, pairs: Pairs, open_fields: Sequence[str] = ()) -> tuple[str, ...]:
-    """Compares what a certificate says with what follows from the model file; the open fields as given.
+def check_fields(path: Path, pairs: Pairs) -> None:
+    """Compares what a certificate says with what follows from the model file.
 
     Args:
         path: of the certificate.
         pairs: from its content, fields with what it says and what follows from the model file.
-        open_fields: fields that are not vouched for, whatever they say.
 
     Raises:
         CertificateError: a field says anything else than the model file; the message names it.
@@ -72,7 +71,6 @@ def check_fields(path: Path, pairs: Pairs, open_fields: Sequence[str] = ()) -> t
                 f"not verified: `{shorten(field)}` of `{path.name}` is {shown(stated)}, and by the model "
                 f"file {shown(own)}."
             )
-    return tuple(open_fields)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -99,6 +97,7 @@ def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iter
     yield "evidence", content["evidence"], evidence
     yield "certified", content["certified"], evidence != "sampled"
     yield "claim", content["claim"], _claim_text(claim)
+    yield "why", content.get("why"), claim.why
     yield "assumptions", content["assumptions"], list(assumptions(evidence, claim.schema.angles))
     digest = claim.trusted_digest if claim.trusted_digest is not None else trusted.source_digest
     yield "trusted_source_sha256", content["trusted_source_sha256"], digest

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,14 +50,3 @@ def time_in_range(glucose: Array) -> dict[str, float]:
     below, above = float((glucose < LOW).mean()), float((glucose > HIGH).mean())
     inside = float(((glucose >= LOW) & (glucose <= HIGH)).mean())
     return {"below": below, "in_range": inside, "above": above}
-
-
-def clinical_table(reference: Array, predictions: Mapping[str, Array]) -> dict[str, dict[str, float]]:
-    """By method: zone shares and time in range of what it predicts; `Observed` is the data themselves.
-
-    Args:
-        reference: (N,) glucose observed.
-        predictions: (N,) glucose predicted, by method.
-    """
-    rows = {"Observed": reference, **predictions}
-    return {name: zone_shares(reference, values) | time_in_range(values) for name, values in rows.items()}

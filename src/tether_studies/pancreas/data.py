@@ -89,11 +89,6 @@ def insulin_columns(schema: Schema) -> NDArray[np.int64]:
     return np.array([k for k, name in enumerate(schema.inputs) if name.startswith("insulin")])
 
 
-def meal_columns(schema: Schema) -> NDArray[np.int64]:
-    """Inputs that are meals, oldest first."""
-    return np.array([k for k, name in enumerate(schema.inputs) if name.startswith("meal")])
-
-
 def simulate_data(
     scale: Scale = "paper", *, seed: int = 0, patient: str = "adult#001", sensor_noise: bool = False
 ) -> Transitions:

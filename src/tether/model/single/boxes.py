@@ -41,8 +41,8 @@ from tether.model.single.rounding import (
 )
 from tether.model.single.tether import SingleRoom, SingleTether, memory_tables, rounded_up
 from tether.tethers.affinebounds import AffineBounds
-from tether.tethers.blending import PINNED_REACH, opening
 from tether.tethers.leaves import walk
+from tether.tethers.opening import PINNED_REACH, opening
 
 _EPS = np.finfo(np.float64).eps
 

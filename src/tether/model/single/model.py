@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from tether.data import Array, Schema, Target
-from tether.model import Model
+from tether.model import Linearization, Model, Operator, constrain
+from tether.model.model import derivatives_of
 from tether.model.single.boxes import SingleBoxes
 from tether.model.single.interval import SingleInterval
-from tether.model.single.rounding import HALF_TURN, UNIT
+from tether.model.single.rounding import HALF_TURN, UNIT, Single
 from tether.model.single.tether import SingleTether
 
 _CHUNK = 1 << 22
@@ -87,7 +88,7 @@ class SinglePrecisionModel(nn.Module):
         self.network = copy.deepcopy(model.network).float()
         self.schema: Schema = model.schema
         self.target: Target = model.frame.target
-        self.operator = model.operator
+        self.operator: Operator = model.operator
         self.tether = _tether_of(model)
         frame = model.frame
         scaling = {
@@ -124,16 +125,30 @@ class SinglePrecisionModel(nn.Module):
             raise ValueError("the network must give numbers; got NaN. Its weights are damaged.")
         return prediction
 
+    def predict(self, states: Single, controls: Single) -> Single:
+        """(N, P) float32 next states of float32 arrays (N, dx) and (N, du)."""
+        device = self.feature_center.device
+        given = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (states, controls))
+        with torch.no_grad():
+            return self(*given).next_states.cpu().numpy()
+
+    def linearize(self, states: Single, controls: Single) -> Linearization:
+        """Derivatives of what is computed, by states and controls; see :meth:`Model.linearize`."""
+        inputs = torch.from_numpy(np.concatenate([states, controls], axis=1)).to(self.feature_center.device)
+        inputs.requires_grad_()
+        dx = len(self.schema.states)
+        with torch.enable_grad():
+            following = self(inputs[:, :dx], inputs[:, dx:]).next_states
+        return derivatives_of(following, inputs, dx)
+
     def compute(self, inputs: Tensor) -> SinglePrediction:
         """The same at float32 inputs (N, D), unchecked and without a branch: what an export records."""
         room = self.tether.room(inputs)
-        raw = self.network(self._features(inputs)).float()
-        if self.operator == "sigmoid":
-            values = room.lower + torch.sigmoid(raw) * (room.upper - room.lower)
-        else:
-            anchor = torch.zeros_like(raw) if self.operator == "project" else room.anchor
-            values = anchor + self.output_center + self.output_scale * raw
-        outputs = torch.clamp(values, room.lower, room.upper)
+        values = self.network(self._features(inputs)).float()
+        if self.operator != "sigmoid":
+            anchor = torch.zeros_like(values) if self.operator == "project" else room.anchor
+            values = anchor + self.output_center + self.output_scale * values
+        outputs = constrain(values, room.lower, room.upper, self.operator)
         if self.target == "increment":
             base = torch.where(self.advances >= 0, inputs[:, self.advances], torch.zeros_like(outputs))
             outputs = base + outputs

@@ -1,4 +1,4 @@
-"""Limits that never rise in declared inputs, and the model that stays between them.
+"""Limits that never rise in declared inputs.
 
 M is affine with weights of at most 0 for the declared inputs, so it is its own first-order model; the
 half-width depends on a cell that does not look at them; and a clip between limits that do not rise does not
@@ -16,17 +16,16 @@ from torch import Tensor, nn
 
 from tether.data import Array
 from tether.geometry.cells import Cells
-from tether.model.model import Model
-from tether.model.monotone import MonotoneNetwork
-from tether.tethers import Limits, Room, Tether
-from tether.tethers.blending import PINNED_REACH, opening
 from tether.tethers.lookup import CellLookup
+from tether.tethers.opening import PINNED_REACH, opening
+from tether.tethers.tether import REACH, Limits, Room, WholeTether
+from tether.trusted import TrustedModel
 from tether.trusted.affine import AffineModel
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-class MonotoneTether(Tether):
+class MonotoneTether(WholeTether):
     """How far from M an output may be, by a cell that ignores the declared inputs.
 
     Args:
@@ -130,10 +129,28 @@ class MonotoneTether(Tether):
         """Of each output, over the cells; rounding of limits that are large comes on top."""
         return list(self.half_width.cpu().numpy().T)
 
-    @property
-    def evidence(self) -> str:
-        """By the argument of docs/guarantees.md."""
-        return "proved"
+    def unlike(self, trusted: TrustedModel) -> str | None:
+        """It must have the weights that the tether has."""
+        own = trusted.function
+        if not isinstance(own, AffineModel):
+            return (
+                f"`trusted` must be the `tether.AffineModel` the model was fitted with; got {trusted.name}."
+            )
+        if self.trusted.same_as(own):
+            return None
+        return "`trusted` must be the model the tether was built with; that is not so. Fit anew."
+
+    def places(self, frame: Any) -> Array:
+        """(K, D) the memories, declared inputs at their centre."""
+        rows = np.tile(frame.inputs.center, (len(self.cells), 1))
+        rows[:, self.seen] = self.cells.centers
+        return rows
+
+    def usual_size(self, frame: Any) -> Array:
+        """(P,) what limits come to at most a thousand scales away from the centre of the inputs."""
+        inputs, trusted = frame.inputs, self.trusted
+        extent = np.abs(trusted.weights) @ (np.abs(inputs.center) + REACH * inputs.scale)
+        return np.abs(trusted.intercept) + extent + self.half_width.amax(dim=0).cpu().numpy()
 
     def largest_delta(self, size: Array) -> Array:
         """(K, P) distance to M in each cell, where limits are at most `size` (P,) in magnitude."""
@@ -156,8 +173,8 @@ class MonotoneTether(Tether):
             ),
             "inputs must enter the network in their order, none as an angle": not schema.angles,
             "the network must predict next states": frame.target == "next_state",
-            "the network must be monotone in the declared inputs": isinstance(network, MonotoneNetwork)
-            and network.declared.tolist() == self.declared.tolist(),
+            "the network must be monotone in the declared inputs": getattr(network, "never_rises_in", None)
+            == self.declared.tolist(),
         }
         return next((premise for premise, holds in premises.items() if not holds), None)
 
@@ -185,11 +202,3 @@ def _take_up(module: Any, incompatible: Any) -> None:
     agreed = module.pinned_rate > 0
     module.pinned = torch.where(agreed, module.pinned_value, torch.nan).cpu().numpy()
     module.pins = bool(agreed.any())
-
-
-def monotone_tether(model: Model) -> MonotoneTether:
-    """The tether of a model that cannot rise in declared inputs."""
-    tether = model.tether
-    if not isinstance(tether, MonotoneTether):
-        raise TypeError(f"a model with declared inputs is needed; got a tether of kind '{tether.kind}'.")
-    return tether
