@@ -128,8 +128,9 @@ def actual(value: Any, arrays: list[np.ndarray]) -> Any:
 
 def from_numpy(graph: Graph, result: Any, arrays: Iterable[np.ndarray] = ()) -> Any:
     """What NumPy made of plain numbers, as M gets it."""
-    if type(result) in (tuple, list):
-        return type(result)([from_numpy(graph, part, arrays) for part in result])
+    if isinstance(result, tuple | list):
+        parts = [from_numpy(graph, part, arrays) for part in result]
+        return parts if isinstance(result, list) else tuple(parts)
     if type(result) is not np.ndarray:
         if isinstance(result, np.ndarray | np.void) or (result is not None and not np.isscalar(result)):
             graph.refuse(f"a {type(result).__name__}, which cannot be followed")
@@ -330,14 +331,20 @@ def _by_numpy(graph: Graph, function: Any, args: Any, options: Any) -> Any:
     """What NumPy itself makes of numbers that no input has a part in."""
     arrays: list[np.ndarray] = []
     given = actual(args, arrays), actual(options, arrays)
-    if function.__name__ == "at":
-        graph.refuse("a ufunc's `at`, which has no rule here")
+    name = function.__name__
+    others = (type(value) for value in (*args, *options.values()) if callable(value))
+    if name == "at" or not _NAMED.issuperset(others):
+        graph.refuse(f"np.{name}, which has no rule here")
     before = [array.tobytes() for array in arrays]
     with np.errstate(all="ignore"):
         result = function(*given[0], **given[1])
     if any(array.tobytes() != was for array, was in zip(arrays, before, strict=True)):
-        graph.refuse(f"np.{function.__name__}, which writes into what it is given")  # read-only or not
+        graph.refuse(f"np.{name}, which writes into what it is given")  # read-only or not
     return from_numpy(graph, result, arrays)
+
+
+_NAMED = frozenset({Term, TermArray, type, np.ufunc, type(np.sum)})
+"""What can be called and runs no code of M's."""
 
 
 def _finished(graph: Graph, name: str, template: Any, found: Any, out: Any) -> Any:

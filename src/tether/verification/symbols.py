@@ -71,7 +71,7 @@ class Terms(Symbols):
         self._graph = graph
         self._calls: dict[Any, Callable[..., Any]] = {
             len: self._length, sum: self._sum, float: self._float, np.float64: self._float64,
-            np.bool_: self._bool, bool: self.truth, pow: partial(self.operator, "**"),
+            np.bool_: self._bool, bool: self.truth, pow: lambda one, two: self.operator("**", one, two),
             abs: partial(self.operator, "abs"), divmod: self._divmod, copy.copy: self._copy,
             copy.deepcopy: self._copy, np.real: lambda value: self.attribute(value, "real"),
             math.hypot: self._hypot, math.log: self._log, math.fsum: self._fsum, math.prod: self._prod,
@@ -234,17 +234,19 @@ class Terms(Symbols):
 
     def made(self, function: Any, result: Any) -> Any:
         """As in the base class."""
-        empty = function is np.empty or function is np.empty_like
-        if result.dtype != np.float64:
-            if empty and result.size:
-                self._refuse(f"np.{function.__name__} of type {result.dtype}", "Use np.zeros")
+        if function is np.empty or function is np.empty_like:
+            return self._unset(result)
+        if function not in _MAKERS or result.dtype not in (np.float64, np.bool_):
             return result
-        if empty:
-            unset = packed([Term(self._graph, self._graph.add("unset"))], ())
-            entries = np.empty_like(result, dtype=object)
-            entries[...] = unset
-            return TermArray(self._graph, entries)
-        return TermArray(self._graph, arrays.objects(self._graph, result)) if function in _MAKERS else result
+        return TermArray(self._graph, arrays.objects(self._graph, result), result.dtype == bool)
+
+    def _unset(self, result: np.ndarray) -> Any:
+        """An array of which nothing may be used."""
+        if result.dtype != np.float64 and result.size:
+            self._refuse(f"np.empty of type {result.dtype}", "Use np.zeros")
+        entries = np.empty_like(result, dtype=object)
+        entries[...] = packed([Term(self._graph, self._graph.add("unset"))], ())
+        return TermArray(self._graph, entries) if result.dtype == np.float64 else result
 
     def _convert(self, function: Any, value: Any, dtype: Any = None, **options: Any) -> Any:
         if has_symbols((dtype, options)):
@@ -292,11 +294,14 @@ class Terms(Symbols):
         return pythons(apply("divide", top, *rest) if rest else top)
 
     def _fsum(self, values: Any) -> Any:
-        return pythons(total(self._graph, [self._single(value) for value in values]))
+        return pythons(total(self._graph, [self._single(value) for value in self._listed(values)]))
+
+    def _listed(self, values: Any) -> list[Any]:
+        return list(self.iterate(values) if type(values) is TermArray else values)
 
     def _prod(self, values: Any, *, start: Any = 1) -> Any:
         result = start
-        for value in values:  # in order, and rounded as `*` rounds
+        for value in self._listed(values):  # in order, and rounded as `*` rounds
             result = self.operator("*", result, value) if has_symbols((result, value)) else result * value
         return result
 
