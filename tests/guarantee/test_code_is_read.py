@@ -731,6 +731,16 @@ def local_import(s, u):
     return xp.stack([reduce(lambda a, b: a + b, [s[:, 0], s[:, 1], m.pi]), xp.cos(s[:, 1])], axis=1)
 
 
+def power(x, n):
+    """By a name that is also its own."""
+    return x if n == 1 else x * power(x, n - 1)
+
+
+class Named:
+    def power(self, x):
+        return power(x, 3)
+
+
 def runge_kutta(s, u):
     def rate(z):
         out = np.empty_like(z)
@@ -817,6 +827,7 @@ WRITTEN = {
     "walrus": walrus,
     "import": local_import,
     "runge-kutta": runge_kutta,
+    "recursion": lambda s, u: power(s, 3) + Named().power(s),
     "named tuple": named,
     "texts": read_elsewhere.texts,
     "modes": modes,

@@ -25,6 +25,7 @@ _files: dict[tuple[str, int], _File] = {}
 _FLAGS = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
+_NAME = f"{READER}function"
 _MOST_FILES, _MOST_CODES = 64, 20_000
 """How much is remembered."""
 
@@ -168,6 +169,8 @@ def _compiled(function: Any, code: CodeType) -> CodeType:
         raise UnreadableError("it uses `async`", code.co_firstlineno)
     names = [ast.arg(name) for name in (READER, *code.co_freevars)]
     arguments = ast.arguments([], names, None, [], [], None, [])
+    if isinstance(function, ast.FunctionDef):
+        function.name = _NAME  # its own name, where it is used inside, is the one outside
     body: list[Any] = [ast.Return(function) if isinstance(function, ast.Lambda) else function]
     around = ast.FunctionDef("around", arguments, body, [], None)
     ast.copy_location(around, function)
@@ -176,7 +179,7 @@ def _compiled(function: Any, code: CodeType) -> CodeType:
     compiled = compile(whole, code.co_filename, "exec", code.co_flags & _FLAGS, dont_inherit=True)
     (outer,) = (part for part in compiled.co_consts if isinstance(part, CodeType))
     (inner,) = (part for part in outer.co_consts if isinstance(part, CodeType))
-    return inner
+    return inner.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
 def _without_type_parameters(function: ast.FunctionDef) -> ast.FunctionDef:
