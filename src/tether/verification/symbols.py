@@ -182,7 +182,9 @@ class Terms(Symbols):
 
     # Methods ----------------------------------------------------------------------------------------------
 
-    def _astype(self, array: TermArray, dtype: Any, order: str = "K", *, copy: bool = True, **more: Any) -> Any:
+    def _astype(
+        self, array: TermArray, dtype: Any, order: str = "K", *, copy: bool = True, **more: Any
+    ) -> Any:
         if more:
             self._refuse("a conversion with options")
         like = alike(array)
