@@ -295,9 +295,9 @@ def _by_rule(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[s
         graph.refuse(f"np.{function.__name__}, which has no rule here")
     template, out = _made_of_ones(function, args, options), options.pop("out", None)
     given = [array.entries for array, _ in _pairs((args, options), (args, options))]
-    if type(out) is TermArray and function not in _IN_PLACE:
-        if any(np.may_share_memory(out.entries, entries) for entries in given):
-            graph.refuse(f"np.{function.__name__} into an array that it is given")
+    own = out.entries if type(out) is TermArray and function not in _IN_PLACE else None
+    if own is not None and any(np.may_share_memory(own, entries) for entries in given):
+        graph.refuse(f"np.{function.__name__} into an array that it is given")
     try:
         found = FUNCTIONS[function](graph, *args, **options)
     except TypeError as error:

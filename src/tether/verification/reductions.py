@@ -222,6 +222,17 @@ def _polyval(graph: Graph, factors: Any, value: Any) -> np.ndarray:
     return result
 
 
+def _polynomial(graph: Graph, value: Any, factors: Any, tensor: bool = True) -> np.ndarray:
+    """``np.polynomial.polynomial.polyval``, whose constant comes first."""
+    *rest, last = plain(graph, factors).reshape(-1, *[1] * plain(graph, value).ndim)
+    if plain(graph, factors).ndim != 1 or tensor is not True:
+        graph.refuse("a polynomial of several rows of factors")
+    result = entrywise(graph, "add", last, entrywise(graph, "multiply", value, 0.0))
+    for factor in reversed(rest):
+        result = entrywise(graph, "add", factor, entrywise(graph, "multiply", result, value))
+    return result
+
+
 def _trapezoid(graph: Graph, value: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> np.ndarray:
     entries = np.moveaxis(plain(graph, value), axis, -1)
     if x is not None and (has_symbols(x) or np.ndim(x) != 1):
@@ -397,7 +408,7 @@ FUNCTIONS.update(
         np.var: _var, np.std: _std, np.ptp: _ptp, np.any: _any, np.all: _all, np.trace: _trace,
         np.cumsum: _running(add_up), np.cumprod: _running(_folded("multiply")), np.average: _average,
         np.tensordot: _tensordot, np.kron: _kron, np.polyval: _polyval, np.trapezoid: _trapezoid,
-        np.gradient: _gradient, np.full: _full,
+        np.gradient: _gradient, np.full: _full, np.polynomial.polynomial.polyval: _polynomial,
         np.dot: _dot, np.inner: _inner, np.outer: _outer, np.vdot: _vdot, np.cross: _cross,
         np.linalg.cross: _cross, np.linalg.outer: _outer, np.linalg.matmul: _matmul,
         np.einsum: _einsum, np.linalg.norm: _norm, np.where: _where, np.select: _select, np.clip: _clip,
