@@ -7,6 +7,7 @@ arrays of ones that are like them; a result that is not so is refused.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -147,7 +148,7 @@ def from_numpy(graph: Graph, result: Any, arrays: Iterable[np.ndarray] = ()) -> 
 
 def packed(values: Iterable[Any], shape: tuple[int, ...]) -> np.ndarray:
     """An object array of entries in order."""
-    return np.fromiter(values, dtype=object, count=int(np.prod(shape))).reshape(shape)
+    return np.fromiter(values, dtype=object, count=math.prod(shape)).reshape(shape)
 
 
 def objects(graph: Graph, array: np.ndarray) -> np.ndarray:
@@ -536,7 +537,7 @@ def add_up(graph: Graph, values: np.ndarray) -> np.ndarray:
     """The sums along the last axis of an object array."""
     rows = values.reshape(-1, values.shape[-1]) if values.size else ()
     if not values.size:
-        return packed([np.float64(0.0)] * int(np.prod(values.shape[:-1])), values.shape[:-1])
+        return packed([np.float64(0.0)] * math.prod(values.shape[:-1]), values.shape[:-1])
     return packed((total(graph, list(row)) for row in rows), values.shape[:-1])
 
 
