@@ -14,6 +14,7 @@ import pickle
 import numpy as np
 import pytest
 from test_code_is_read import ACCEPTED, OPEN, REFUSED, WRITTEN, W, bump, by_row
+from test_structure_is_numpys import ACCEPTED as CONSTRUCTS
 
 from tether.verification.arrays import TermArray, packed
 from tether.verification.graph import Graph, Term, UnboundedError
@@ -257,3 +258,16 @@ def test_a_line_of_the_users_is_named():
     line = model.__code__.co_firstlineno + 1
     with pytest.raises(UnboundedError, match=rf"np.sort, which has no rule here at {__name__}.py:{line}$"):
         trace(model, 2, 0, 2)
+
+
+@pytest.mark.parametrize("model", CONSTRUCTS, ids=lambda model: model.__name__)
+def test_constructs_of_real_models_are_accepted(model):
+    points = np.random.default_rng(0).uniform(0.6, 1.6, (5, 5))
+    values = np.array(model(points[:, :3].copy(), points[:, 3:].copy()))
+    if model.__name__ == "apply_along_axis":
+        with pytest.raises(UnboundedError, match="np.apply_along_axis, which has no rule here"):
+            trace(model, 3, 2, values.shape[1])
+        return
+    found = enclose(trace(model, 3, 2, values.shape[1]), points, points, slopes=True)
+    low, high = found.lower.T - found.error.T, found.upper.T + found.error.T
+    assert (low <= values).all() and (values <= high).all() and (high - low).max() < 1e-11
