@@ -41,7 +41,7 @@ def run(tally: Tally, seed: int) -> None:
         tally.counts["accepted"] += 1
         found = enclose(traced, inputs, inputs, slopes=False)
     unknown = np.isnan(found.lower.T) | np.isnan(found.upper.T)
-    wrong = ~unknown & ~((found.lower.T <= values) & (values <= found.upper.T))
+    wrong = ~unknown & ~((values >= found.lower.T) & (values <= found.upper.T))
     if wrong.any():
         row, output = np.argwhere(wrong)[0]
         what = f"output {output} at {inputs[row].tolist()} is {values[row, output]!r}"
