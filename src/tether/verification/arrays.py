@@ -500,8 +500,10 @@ def _described(value: Any) -> tuple[Any, ...]:
     kind = type(value)
     if kind is TermArray:
         return value.entries.shape, _steps(value.entries), value.dtype
-    if kind is Term or np.isscalar(value):
-        return (value.kind if kind is Term else kind,)
+    if kind is Term:
+        return (value.kind,)
+    if np.isscalar(value):
+        return (kind,)
     array = np.asarray(value)
     return array.shape, _steps(array), array.dtype
 
