@@ -47,6 +47,7 @@ docs: $(READY)
 # damaged files of every kind that is read, and malformed invocations: one line each.
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz/structure.py --count 100000
+	$(BIN)/python tests/fuzz/structure_verified.py --count 2000
 	$(BIN)/python tests/fuzz/arithmetic.py --count 50000
 	$(BIN)/python tests/fuzz/fits.py --count 2000
 	$(BIN)/python tests/fuzz/forged.py --count 10000

@@ -2,6 +2,7 @@
 
 import pytest
 import structure
+import structure_verified
 from structure_programs import write_program
 from subject import main
 
@@ -10,6 +11,14 @@ def test_a_few_hundred_programs():
     tally = main("structure", structure.run, count=600, arguments=["--minutes", "0.15"])
     assert tally.wrong == 0, "\n".join(tally.failures)
     assert tally.counts["accepted"] > 10  # in seconds, on however busy a machine
+
+
+def test_some_programs_put_to_the_verifier():
+    tally = main(
+        "structure_verified", structure_verified.run, count=100, arguments=["--minutes", "0.1"], seconds=120
+    )
+    assert tally.wrong == 0, "\n".join(tally.failures)
+    assert tally.counts["accepted"] > 2
 
 
 def test_the_same_seed_writes_the_same_program():

@@ -8,7 +8,6 @@ the number of a node, immutable, so that NumPy may copy it, store it and hand it
 from __future__ import annotations
 
 import functools
-import math
 import operator
 import sys
 from collections.abc import Sequence
@@ -18,10 +17,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from tether.trusted import reading
+
 BOOLEAN = frozenset({"less", "less_equal", "equal", "and", "or", "not", "truth"})
-EMPTY, ASARRAY = np.empty, np.asarray  # NumPy's own, whatever they are exchanged for while M is traced
-_OWN = str(Path(__file__).parent)
-_NUMPY = str(Path(np.__file__).parent)
+_OTHERS = (*(str(Path(str(m.__file__)).parent) for m in (reading, np)), str(Path(__file__).parent), "<frozen")
+"""Where code that is not the user's is."""
 _STABLE = BOOLEAN | {
     *(
         "input",
@@ -56,6 +56,10 @@ class Node(NamedTuple):
     arguments: tuple[int, ...]
     data: Any = None
     turn: int = 0
+
+
+def _node(*parts: Any) -> Node:
+    return tuple.__new__(Node, parts)  # `Node` itself is code of no file, which may not run while M does
 
 
 @dataclass(eq=False)
@@ -96,11 +100,11 @@ class Graph:
         turn: int | None = None,
     ) -> int:
         """The number of a node."""
-        node = Node(operation, arguments, data, turn or 0)
+        node = _node(operation, arguments, data, turn or 0)
         if turn is None and operation not in _STABLE:
             turn = self._turns.get(node, 0)
             self._turns[node] = turn + 1
-            node = Node(operation, arguments, data, turn)
+            node = _node(operation, arguments, data, turn)
         number = self._known.get(node)
         if number is None:
             if len(self.nodes) >= _NODES:
@@ -192,7 +196,7 @@ class Graph:
                 continue
             inner = tuple(images[a] for a in arguments)
             data = (0, *data[1:]) if operation == "input" else data
-            images[k] = None if None in inner else self.base._known.get(Node(operation, inner, data, turn))  # type: ignore[arg-type]
+            images[k] = None if None in inner else self.base._known.get(_node(operation, inner, data, turn))  # type: ignore[arg-type]
         return images[number]
 
     def taken_over(self, other: Graph) -> list[int]:
@@ -204,214 +208,81 @@ class Graph:
         return places
 
 
-def called_by_user() -> bool:
-    """Whether what asks is the user's code, not NumPy's or ours."""
-    frame = sys._getframe(2)
-    return not frame.f_code.co_filename.startswith((_OWN, _NUMPY, "<__array_function__"))
-
-
-def asked_by_user() -> bool:
-    """Whether the innermost frame that is not ours is the user's, not NumPy's."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame = frame.f_back
-    return frame is not None and not frame.f_code.co_filename.startswith((_NUMPY, "<__array_function__"))
+def is_users(filename: str) -> bool:
+    """Whether code is neither ours nor NumPy's."""
+    return not filename.startswith(_OTHERS)
 
 
 def user_line() -> str:
-    """``file:line`` of the innermost frame that is neither ours nor NumPy's."""
+    """``file:line`` of the innermost frame of the user's."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_OWN, _NUMPY)) and not name.startswith("<__array_function__"):
+        if is_users(name):
             return f"{Path(name).name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
+_WHOLE = frozenset({int, *(kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer))})
+_FLOATING = frozenset({bool, float, np.bool_, np.float16, np.float32, np.float64})
+
+
 def constant_of(value: Any) -> float | None:
     """A number as float64 has it; None for what is not a number that float64 holds exactly."""
-    if is_derived(value):
+    if type(value) in _FLOATING:
+        return float(value)
+    if type(value) not in _WHOLE or abs(int(value)) > 2**1023:
         return None
-    if isinstance(value, bool | np.bool_):
-        return float(value)
-    if isinstance(value, int | np.integer):
-        try:
-            number = float(value)
-        except OverflowError:
-            return None
-        return number if int(value) == (int(number) if math.isfinite(number) else None) else None
-    if isinstance(value, (float, np.floating)) and not _is_long(value):
-        return float(value)
-    return None
+    return float(value) if int(float(value)) == int(value) else None
 
 
-_OWN_KINDS = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
+class Unasked:
+    """What has no answer for anybody but this package, which does not ask: each question is a refusal."""
+
+    __slots__ = ()
+    graph: Graph
 
 
-def is_derived(value: Any) -> bool:
-    """Whether a number is of a kind derived from Python's or NumPy's, which may compute otherwise."""
-    kind = type(value)
-    return kind not in _OWN_KINDS and issubclass(kind, int | float | complex | np.generic)
+def _question(name: str) -> Any:
+    def asked(self: Unasked, *_: Any, **__: Any) -> NoReturn:
+        self.graph.refuse(f"a number that depends on the inputs where only a plain one will do (`{name}`)")
+
+    return property(asked) if name in _LOOKED_UP else asked
 
 
-def _is_long(value: Any) -> bool:
-    return isinstance(value, np.generic) and value.dtype.itemsize > 8
+_LOOKED_UP = ("__array_interface__", "__array_struct__", "__array_priority__")
+_TWO = "add and divmod floordiv lshift matmul mod mul or pow rshift sub truediv xor"
+_QUESTIONS = (
+    "abs array array_function array_ufunc array_wrap bool buffer bytes call ceil complex contains copy "
+    "deepcopy delattr delitem dlpack dlpack_device enter eq exit float floor format ge getitem gt hash index "
+    "int invert iter le len lt ne neg next pos reduce reduce_ex repr reversed round setitem str trunc"
+)
+for _name in (*_QUESTIONS.split(), *(f"{side}{name}" for side in ("", "r", "i") for name in _TWO.split())):
+    setattr(Unasked, f"__{_name}__", _question(f"__{_name}__"))
+for _name in _LOOKED_UP:
+    setattr(Unasked, _name, _question(_name))
 
 
-class Term:
+class Term(Unasked):
     """One number of M's code, or one truth value; `python` where it is not one of NumPy's."""
 
     __slots__ = ("graph", "number", "python")
-    __array_priority__ = 2000.0
 
     def __init__(self, graph: Graph, number: int, python: bool = False) -> None:
-        object.__setattr__(self, "graph", graph)
-        object.__setattr__(self, "number", number)
-        object.__setattr__(self, "python", python)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.graph.refuse(f"an attempt to set `{name}` of a number")
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override] # what `isinstance` is told: a NumPy scalar, as M's own numbers are
-        if self.python:
-            return bool if self.boolean else float
-        return np.bool_ if self.boolean else np.float64
+        self.graph, self.number, self.python = graph, number, python
 
     @property
     def boolean(self) -> bool:
         """Whether this is a truth value."""
         return self.graph.nodes[self.number].operation in BOOLEAN
 
-    def _refused(self, what: str) -> NoReturn:
-        raise self.graph.refusal(what)
-
-    def __float__(self) -> float:
-        self._refused("a conversion to a plain number (float(), math or an array made elsewhere)")
-
-    def __int__(self) -> int:
-        self._refused("a conversion to an integer")
-
-    def __index__(self) -> int:
-        self._refused("an index that depends on the inputs")
-
-    def __complex__(self) -> complex:
-        self._refused("a conversion to a complex number")
-
-    def __hash__(self) -> int:
-        self._refused("a dictionary or set keyed by a number that depends on the inputs")
-
-    def __bool__(self) -> bool:
-        return self.graph.decide(truth(self).number)
-
-    def __round__(self, digits: int | None = None) -> NoReturn:
-        self._refused("round()")
-
-    def __reduce_ex__(self, _: Any) -> NoReturn:
-        self._refused("pickling")
-
-    def __copy__(self) -> Term:
-        return self
-
-    def __deepcopy__(self, _: Any) -> Term:
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # NumPy asks; M's code may not name these
-            raise AttributeError(name)
-        self._refused(f"`.{name}` of a scalar")
-
-    def __getitem__(self, index: Any) -> Term:
-        if self.python or type(index) is not tuple or index:
-            self._refused("an index into a scalar")
-        return self
-
-    def __divmod__(self, _: Any) -> NoReturn:
-        self._refused("divmod()")
-
-    __rdivmod__ = __divmod__
-
-    def __repr__(self) -> str:
-        if called_by_user():
-            self._refused("a number written as text")
-        return f"<number {self.number}>"
-
-    def __str__(self) -> str:
-        self._refused("a number written as text")
-
-    def __format__(self, _: str) -> str:
-        self._refused("a number written as text")
-
-    # What a NumPy scalar has, and has not: `iter` and `in` raise TypeError.
-    __iter__ = None
-    __contains__ = None
-
     @property
-    def shape(self) -> tuple[()]:
-        """No axes."""
-        self._check_numpys("shape", called_by_user())
-        return ()
-
-    @property
-    def ndim(self) -> int:
-        """No axes."""
-        self._check_numpys("ndim", called_by_user())
-        return 0
-
-    @property
-    def size(self) -> int:
-        """One entry."""
-        self._check_numpys("size", called_by_user())
-        return 1
-
-    @property
-    def dtype(self) -> np.dtype:
-        """What M's own scalar has."""
-        self._check_numpys("dtype", called_by_user())
-        return np.dtype(bool if self.boolean else np.float64)
-
-    @property
-    def T(self) -> Term:
-        """Itself."""
-        self._check_numpys("T", called_by_user())
-        return self
-
-    @property
-    def real(self) -> Term:
-        """Itself."""
-        return self
-
-    def item(self) -> Term:
-        """Itself, as Python's own number."""
-        self._check_numpys("item", called_by_user())
-        return Term(self.graph, self.number, python=True)
-
-    def tolist(self) -> Term:
-        """Itself, as Python's own number."""
-        self._check_numpys("tolist", called_by_user())
-        return Term(self.graph, self.number, python=True)
-
-    def copy(self) -> Term:
-        """Itself: it cannot change."""
-        self._check_numpys("copy", called_by_user())
-        return self
-
-    conj = squeeze = copy
-
-    def conjugate(self) -> Term:
-        """Itself."""
-        return self
-
-    def _check_numpys(self, name: str, asked: bool) -> None:
-        """Refuses what M asks of a number of Python's that only NumPy's have."""
-        if self.python and asked:
-            self._refused(f"`.{name}` of a number of Python's own")
-
-
-def numpys(term: Term) -> Term:
-    """The same number as one of NumPy's."""
-    return Term(term.graph, term.number) if term.python else term
+    def kind(self) -> type:
+        """What M's own number is."""
+        if self.python:
+            return bool if self.boolean else float
+        return np.bool_ if self.boolean else np.float64
 
 
 def pythons(value: Any) -> Any:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dis
 import operator
-import sys
+import warnings
 from collections.abc import Callable
-from functools import cache, lru_cache
-from types import CodeType, FrameType
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,7 @@ from tether.verification.graph import (
     Term,
     as_term,
     graph_of,
-    is_derived,
     number,
-    numpys,
-    pythons,
     select,
     truth,
 )
@@ -246,131 +241,43 @@ def length(graph: Graph, values: list[Any]) -> Term:
     return _node("length")(graph, *(as_term(graph, value) for value in values))
 
 
-def _binary(name: str, *, reflected: bool = False) -> Callable[[Term, Any], Any]:
-    def method(self: Term, other: Any) -> Any:
-        if type(other) is not Term and isinstance(other, np.ndarray):
-            ufunc = getattr(np, name)
-            return ufunc(other, self) if reflected else ufunc(self, other)
-        if name == "add" and self.boolean and isinstance(other, bool | np.bool_):
-            # 1 of NumPy's truth values, 2 of Python's, which `.item()` gives.
-            self.graph.refuse("a sum of single truth values")
-        if is_derived(other) or (type(other) is not Term and isinstance(other, complex | list | tuple)):
-            self.graph.refuse(f"np.{name} of a number and a {type(other).__name__}")
-        if type(other) is not Term and not isinstance(other, int | float | np.number | np.bool_):
-            return _of_another(self, name, other)
-        if self.boolean and self.python and _is_pythons_truth(other) and name in _ARITHMETIC:
-            self.graph.refuse(f"np.{name} of two of Python's truth values, which makes an integer")
-        if _in_product(sys._getframe(1)):
-            self.graph.refuse("`@` of an array and a list of arrays (make it with np.array)")
-        pair = (other, self) if reflected else (self, other)
-        kind = tuple((part.boolean, None) if type(part) is Term else (None, type(part)) for part in pair)
-        if not _is_right(name, kind):
-            self.graph.refuse(
-                f"np.{name} of single numbers whose result is not float64 (multiply by 1.0 first)"
-            )
-        result = apply(name, *pair)
-        own = all(part.python if type(part) is Term else type(part) in _PYTHONS for part in pair)
-        return pythons(result) if own else numpys(result)
-
-    return method
-
-
-def _in_product(frame: FrameType) -> bool:
-    """Whether `@` is at work, which only NumPy does to numbers one by one, in an order of its own."""
-    return frame.f_lasti in _products(frame.f_code)
-
-
-@lru_cache(maxsize=4096)
-def _products(code: CodeType) -> frozenset[int]:
-    lines = dis.get_instructions(code)
-    return frozenset(
-        line.offset for line in lines if line.opname == "BINARY_OP" and line.argrepr in ("@", "@=")
-    )
-
-
-def _of_another(self: Term, name: str, other: Any) -> Any:
-    """An operator of a number and what is none."""
-    if name in ("equal", "not_equal") and (other is None or isinstance(other, str)):
-        return NotImplemented
-    if self.python and not hasattr(type(other), "__array_ufunc__"):
-        return NotImplemented  # as Python's own number does
-    # NumPy's own number would make an array of it, or ask its `__array_ufunc__`; Python, its operator.
-    self.graph.refuse(f"np.{name} of a number and a {type(other).__name__}")
-
-
-def _is_pythons_truth(value: Any) -> bool:
-    return value.boolean and value.python if type(value) is Term else type(value) is bool
-
-
-_PYTHONS = (float, int, bool)
-_ARITHMETIC = ("add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide")
+def operate(graph: Graph, name: str, *values: Any) -> Any:
+    """An operator of single numbers, by its ufunc's name: a number of the kind that Python or NumPy gives."""
+    kinds = tuple(value.kind if type(value) is Term else type(value) for value in values)
+    kind = _kind_of(name, kinds)
+    if kind is None:
+        shown = " and ".join(part.__name__ for part in kinds)
+        graph.refuse(f"np.{name} of {shown}, which makes no float64 (multiply by 1.0 first)")
+    result = apply(name, *values)
+    if kind in (float, np.float64):
+        result = number(result)
+    elif not result.boolean:
+        graph.refuse(f"np.{name} of single truth values (multiply by 1.0 first)")
+    return Term(graph, result.number, python=kind in (bool, float))
 
 
 @cache
-def _is_right(name: str, kinds: tuple[tuple[bool | None, Any], ...]) -> bool:
-    """Whether an operator of NumPy's scalars, and of Python's, gives float64 or a truth value."""
-    for number_, truth_ in ((np.float64(1.0), np.bool_(True)), (1.0, True)):
-        values = [kind(1) if is_term is None else truth_ if is_term else number_ for is_term, kind in kinds]
-        with np.errstate(all="ignore"):
-            try:
-                result = _OPERATORS[name](*values) if name in _OPERATORS else getattr(np, name)(*values)
-            except TypeError:
-                return False
-        both = all(is_term or kind in (bool, np.bool_) for is_term, kind in kinds)
-        fine = isinstance(result, float | bool | np.bool_) or (name == "multiply" and both)
-        if not fine:
-            return False
-    return True
+def _kind_of(name: str, kinds: tuple[type, ...]) -> type | None:
+    """What the operator makes of numbers of these kinds, where it is float64 or a truth value."""
+    if not set(kinds) <= _KNOWN or name not in _OPERATORS:
+        return None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            kind = type(_OPERATORS[name](*(kind(1) for kind in kinds)))
+        except TypeError:
+            return None
+    return kind if kind in (float, bool, np.float64, np.bool_) else None
 
 
+_KNOWN = frozenset({bool, int, float}) | {
+    kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)
+}
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "power": operator.pow, "remainder": operator.mod, "floor_divide": operator.floordiv,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne, "negative": operator.neg, "positive": operator.pos,
+    "absolute": abs, "invert": operator.invert,
 }  # fmt: skip
-
-
-def _unary(name: str) -> Callable[[Term], Any]:
-    def method(self: Term) -> Any:
-        if self.boolean and name in ("negative", "positive", "absolute"):
-            self.graph.refuse(f"np.{name} of a single truth value (multiply by 1.0 first)")
-        result = apply(name, self)
-        return pythons(result) if self.python else numpys(result)
-
-    return method
-
-
-def _whole(self: Term) -> Any:
-    self.graph.refuse("math.floor, math.ceil or math.trunc, which make integers (write np.floor)")
-
-
-def _inverted(self: Term) -> Any:
-    # ``~True`` is False of NumPy's truth values, and -2 of Python's, which `.item()` gives.
-    self.graph.refuse("`~` of a single truth value (write `not`)")
-
-
-def _install() -> None:
-    """Operators of :class:`Term`."""
-    operators = {
-        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
-        "mod": "remainder", "floordiv": "floor_divide", "and": "bitwise_and", "or": "bitwise_or",
-        "xor": "bitwise_xor",
-    }  # fmt: skip
-    for symbol, name in operators.items():
-        setattr(Term, f"__{symbol}__", _binary(name))
-        setattr(Term, f"__r{symbol}__", _binary(name, reflected=True))
-    Term.__invert__ = _inverted  # type: ignore[attr-defined]
-    comparisons = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
-    for symbol, name in (comparisons | {"ne": "not_equal"}).items():
-        setattr(Term, f"__{symbol}__", _binary(name))
-    for symbol, name in {
-        "neg": "negative",
-        "pos": "positive",
-        "abs": "absolute",
-    }.items():
-        setattr(Term, f"__{symbol}__", _unary(name))
-    for symbol in ("floor", "ceil", "trunc"):
-        setattr(Term, f"__{symbol}__", _whole)
-
-
-_install()

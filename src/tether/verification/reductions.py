@@ -13,19 +13,22 @@ from tether.verification.arrays import (
     FUNCTIONS,
     TermArray,
     add_up,
-    checked,
-    elementwise,
-    install_methods,
-    is_float64,
+    assign,
+    choose,
+    entrywise,
+    has_symbols,
+    packed,
     plain,
-    select_arrays,
     truths,
-    wrapped,
 )
-from tether.verification.graph import EMPTY, Graph, Term
+from tether.verification.graph import Graph, Term
 from tether.verification.operations import apply_or_fold, length
 
-_NONE, _FULL, _EINSUM = np._NoValue, np.full, np.einsum
+_NONE = np._NoValue
+
+
+def _is_float64(dtype: Any) -> bool:
+    return dtype is None or np.dtype(dtype) == np.float64
 
 
 def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray], ordered: bool = False) -> Callable[..., Any]:
@@ -35,10 +38,10 @@ def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray], ordered: bool = 
     """
 
     def reduced(
-        graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        graph: Graph, value: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False,
         initial: Any = _NONE, where: Any = True,
-    ) -> Any:  # fmt: skip
-        if not is_float64(dtype) or initial not in (_NONE, None) or where not in (True, _NONE):
+    ) -> np.ndarray:  # fmt: skip
+        if not _is_float64(dtype) or initial is not _NONE or not (where is True or where is _NONE):
             graph.refuse("a reduction with dtype, initial or where")
         entries = plain(graph, value)
         axes = tuple(range(entries.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
@@ -49,33 +52,26 @@ def _reduction(fold: Callable[[Graph, np.ndarray], np.ndarray], ordered: bool = 
         if ordered and count > 2 and (len(long) > 1 or entries.strides[long[0]] < 0):
             graph.refuse("np.prod over several axes or backwards, in an order of NumPy's own")
         if axes:
-            moved = entries.transpose(*kept, *axes).reshape([entries.shape[k] for k in kept] + [-1])
+            whole = int(np.prod([entries.shape[k] for k in axes]))
+            moved = entries.transpose(*kept, *axes).reshape([*(entries.shape[k] for k in kept), whole])
             result = fold(graph, moved)
         else:
             result = entries.copy()
         if keepdims is True:
             result = result.reshape([1 if k in axes else n for k, n in enumerate(entries.shape)])
-        result = wrapped(graph, result) if result.ndim else result[()]
-        if out is None:
-            return result
-        out[...] = result
-        return out
+        return result
 
     return reduced
 
 
 def _folded(name: str) -> Callable[[Graph, np.ndarray], np.ndarray]:
     def fold(graph: Graph, values: np.ndarray) -> np.ndarray:
-        result = EMPTY(values.shape[:-1], dtype=object)
-        for place in np.ndindex(result.shape):
-            entries = list(values[place])
-            if not entries:
-                graph.refuse(f"np.{name} over nothing")
-            total = entries[0]
-            for entry in entries[1:]:
-                total = apply_or_fold(graph, name, total, entry)
-            result[place] = total
-        return result
+        if not values.shape[-1]:
+            graph.refuse(f"np.{name} over nothing")
+        rows = values.reshape(-1, values.shape[-1])
+        return packed(
+            (reduce(partial(apply_or_fold, graph, name), list(row)) for row in rows), values.shape[:-1]
+        )
 
     return fold
 
@@ -85,132 +81,183 @@ _min, _max = _reduction(_folded("minimum")), _reduction(_folded("maximum"))
 
 
 def _logical(name: str) -> Callable[..., Any]:
-    reduce = _reduction(_folded(name))
-    return lambda graph, value, *args, **options: reduce(
-        graph, wrapped(graph, truths(graph, value)), *args, **options
-    )
+    reduced = _reduction(_folded(name))
+    return lambda graph, value, *args, **options: reduced(graph, truths(graph, value), *args, **options)
 
 
 _any, _all = _logical("logical_or"), _logical("logical_and")
 
 
-def _count(value: Any, axis: Any) -> int:
-    shape = np.shape(value)
+def _count(graph: Graph, value: Any, axis: Any) -> int:
+    shape = plain(graph, value).shape
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return int(np.prod([shape[k] for k in axes]))
 
 
-def _mean(
-    graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-) -> Any:
+def _mean(graph: Graph, value: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> np.ndarray:
     total = _sum(graph, value, axis, dtype, keepdims=keepdims)
-    result = elementwise(graph, np.divide, total, float(_count(value, axis)))
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return entrywise(graph, "divide", total, float(_count(graph, value, axis)))
+
+
+def _average(
+    graph: Graph,
+    value: Any,
+    axis: Any = None,
+    weights: Any = None,
+    returned: bool = False,
+    keepdims: Any = False,
+) -> np.ndarray:
+    if returned or (
+        weights is not None and (has_symbols(weights) or np.shape(weights) != plain(graph, value).shape)
+    ):
+        graph.refuse("np.average with such weights, or `returned`")
+    if weights is None:
+        return _mean(graph, value, axis, keepdims=keepdims)
+    products = entrywise(graph, "multiply", value, weights)
+    whole = np.sum(np.asarray(weights), axis=axis, dtype=np.float64, keepdims=keepdims is True)
+    return entrywise(graph, "divide", _sum(graph, products, axis, keepdims=keepdims), whole)
 
 
 def _var(
     graph: Graph, value: Any, axis: Any = None, ddof: int = 0, keepdims: Any = False, **options: Any
-) -> Any:
+) -> np.ndarray:
     if options:
         graph.refuse(f"np.var with {sorted(options)}")
-    away = elementwise(graph, np.subtract, value, _mean(graph, value, axis, keepdims=True))
-    squares = _sum(graph, elementwise(graph, np.square, away), axis, keepdims=keepdims)
-    return elementwise(graph, np.divide, squares, float(_count(value, axis) - ddof))
+    away = entrywise(graph, "subtract", value, _mean(graph, value, axis, keepdims=True))
+    squares = _sum(graph, entrywise(graph, "square", away), axis, keepdims=keepdims)
+    return entrywise(graph, "divide", squares, float(_count(graph, value, axis) - ddof))
 
 
-def _std(graph: Graph, value: Any, *args: Any, **options: Any) -> Any:
-    return elementwise(graph, np.sqrt, _var(graph, value, *args, **options))
+def _std(graph: Graph, value: Any, *args: Any, **options: Any) -> np.ndarray:
+    return entrywise(graph, "sqrt", _var(graph, value, *args, **options))
 
 
-def _ptp(graph: Graph, value: Any, axis: Any = None) -> Any:
-    return elementwise(graph, np.subtract, _max(graph, value, axis), _min(graph, value, axis))
+def _ptp(graph: Graph, value: Any, axis: Any = None) -> np.ndarray:
+    return entrywise(graph, "subtract", _max(graph, value, axis), _min(graph, value, axis))
 
 
-def _running(step: Callable[[Graph, list[Any]], Any]) -> Callable[..., Any]:
-    def accumulate(graph: Graph, value: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        if not is_float64(dtype) or out is not None:
-            graph.refuse("an accumulation with dtype or out")
+def _running(step: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[..., Any]:
+    def accumulate(graph: Graph, value: Any, axis: Any = None, dtype: Any = None) -> np.ndarray:
+        if not _is_float64(dtype):
+            graph.refuse("an accumulation with dtype")
         entries = plain(graph, value)
         entries, axis = (entries.ravel(), 0) if axis is None else (entries, axis)
         moved = np.moveaxis(entries, axis, -1)
-        result = EMPTY(moved.shape, dtype=object)
-        for place in np.ndindex(moved.shape[:-1]):
-            for k in range(moved.shape[-1]):
-                result[(*place, k)] = step(graph, list(moved[place][: k + 1]))
-        return wrapped(graph, np.moveaxis(result, -1, axis))
+        sums = [step(graph, moved[..., : k + 1]) for k in range(moved.shape[-1])]
+        return np.moveaxis(np.stack(sums, axis=-1) if sums else moved, -1, axis)
 
     return accumulate
 
 
-def _last(fold: Callable[[Graph, np.ndarray], np.ndarray]) -> Callable[[Graph, list[Any]], Any]:
-    def step(graph: Graph, entries: list[Any]) -> Any:
-        row = EMPTY((1, len(entries)), dtype=object)
-        row[0] = entries
-        return fold(graph, row)[0]
-
-    return step
-
-
-def _matmul(graph: Graph, one: Any, two: Any) -> Any:
-    left, right = plain(graph, checked(graph, one)), plain(graph, checked(graph, two))
-    if not left.ndim or not right.ndim:
-        graph.refuse("a matrix product with a scalar")
+def _matmul(graph: Graph, one: Any, two: Any) -> np.ndarray:
+    left, right = plain(graph, one), plain(graph, two)
     wide = left[None, :] if left.ndim == 1 else left, right[:, None] if right.ndim == 1 else right
-    if wide[0].shape[-1] != wide[1].shape[-2]:
-        raise ValueError(f"matmul: shapes {left.shape} and {right.shape} do not match")
     rows, columns = wide[0][..., :, None, :], np.swapaxes(wide[1], -1, -2)[..., None, :, :]
-    result = add_up(graph, _products(graph, rows, columns))
+    result = add_up(graph, entrywise(graph, "multiply", rows, columns))
     result = result[..., 0] if right.ndim == 1 else result
-    if left.ndim == 1:
-        result = result[..., 0] if right.ndim == 1 else result[..., 0, :]
-    return wrapped(graph, result) if result.ndim else result[()]
+    return result if left.ndim > 1 else result[..., 0] if right.ndim == 1 else result[..., 0, :]
 
 
-def _products(graph: Graph, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    return plain(graph, elementwise(graph, np.multiply, wrapped(graph, one), wrapped(graph, two)))
+def _dot(graph: Graph, one: Any, two: Any) -> np.ndarray:
+    left, right = plain(graph, one), plain(graph, two)
+    if not left.ndim or not right.ndim:
+        return entrywise(graph, "multiply", left, right)
+    return _over(graph, left, right if right.ndim == 1 else np.moveaxis(right, -2, -1))
 
 
-def _dot(graph: Graph, one: Any, two: Any, out: Any = None) -> Any:
-    if out is not None:
-        graph.refuse("np.dot with out")
-    if np.ndim(one) == 0 or np.ndim(two) == 0:
-        return elementwise(graph, np.multiply, one, two)
-    if np.ndim(two) > 2:
-        left, right = plain(graph, one), np.moveaxis(plain(graph, two), -2, -1)
-        wide = left.reshape(left.shape[:-1] + (1,) * (right.ndim - 1) + left.shape[-1:])
-        return wrapped(graph, add_up(graph, _products(graph, wide, right)))
-    if np.ndim(one) > 2 and np.ndim(two) == 1:
-        return wrapped(graph, add_up(graph, _products(graph, plain(graph, one), plain(graph, two))))
-    return _matmul(graph, one, two)
+def _over(graph: Graph, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Sums of products over the last axis of each."""
+    wide = left.reshape(left.shape[:-1] + (1,) * (right.ndim - 1) + left.shape[-1:])
+    return add_up(graph, entrywise(graph, "multiply", wide, right))
 
 
-def _inner(graph: Graph, one: Any, two: Any) -> Any:
-    if np.ndim(one) == 0 or np.ndim(two) == 0:
-        return elementwise(graph, np.multiply, one, two)
-    return _dot(
-        graph, one, wrapped(graph, np.moveaxis(plain(graph, two), -1, -2 if np.ndim(two) > 1 else -1))
-    )
+def _inner(graph: Graph, one: Any, two: Any) -> np.ndarray:
+    left, right = plain(graph, one), plain(graph, two)
+    scalar = not left.ndim or not right.ndim
+    return entrywise(graph, "multiply", left, right) if scalar else _over(graph, left, right)
 
 
-def _outer(graph: Graph, one: Any, two: Any, out: Any = None) -> Any:
-    if out is not None:
-        graph.refuse("np.outer with out")
+def _tensordot(graph: Graph, one: Any, two: Any, axes: Any = 2) -> np.ndarray:
+    left, right = plain(graph, one), plain(graph, two)
+    pair = (range(left.ndim - axes, left.ndim), range(axes)) if isinstance(axes, int) else axes
+    ends = [np.atleast_1d(part).astype(int).tolist() for part in pair]
+    moved = []
+    for array, own in zip((left, right), ends, strict=True):
+        own = [k % array.ndim for k in own]
+        kept = [k for k in range(array.ndim) if k not in own]
+        shape = [array.shape[k] for k in kept]
+        moved.append(
+            array.transpose(*kept, *own).reshape([*shape, int(np.prod([array.shape[k] for k in own]))])
+        )
+    return _over(graph, *moved)
+
+
+def _outer(graph: Graph, one: Any, two: Any) -> np.ndarray:
     left, right = plain(graph, one).ravel(), plain(graph, two).ravel()
-    return elementwise(graph, np.multiply, wrapped(graph, left[:, None]), wrapped(graph, right))
+    return entrywise(graph, "multiply", left[:, None], right)
 
 
-def _vecdot(graph: Graph, one: Any, two: Any) -> Any:
-    result = add_up(graph, _products(graph, plain(graph, one), plain(graph, two)))
-    return wrapped(graph, result) if result.ndim else result[()]
+def _kron(graph: Graph, one: Any, two: Any) -> np.ndarray:
+    left, right = plain(graph, one), plain(graph, two)
+    depth = max(left.ndim, right.ndim)
+    shapes = [(1,) * (depth - array.ndim) + array.shape for array in (left, right)]
+    left = left.reshape([k for n in shapes[0] for k in (n, 1)])
+    right = right.reshape([k for n in shapes[1] for k in (1, n)])
+    return entrywise(graph, "multiply", left, right).reshape([n * m for n, m in zip(*shapes, strict=True)])
 
 
-def _vdot(graph: Graph, one: Any, two: Any) -> Any:
-    return _vecdot(
-        graph, wrapped(graph, plain(graph, one).ravel()), wrapped(graph, plain(graph, two).ravel())
-    )
+def _vecdot(graph: Graph, one: Any, two: Any) -> np.ndarray:
+    return add_up(graph, entrywise(graph, "multiply", one, two))
+
+
+def _vdot(graph: Graph, one: Any, two: Any) -> np.ndarray:
+    return _vecdot(graph, plain(graph, one).ravel(), plain(graph, two).ravel())
+
+
+def _polyval(graph: Graph, factors: Any, value: Any) -> np.ndarray:
+    entries = plain(graph, value)
+    result = packed([np.float64(0.0)] * entries.size, entries.shape)
+    for factor in plain(graph, factors):
+        result = entrywise(graph, "add", entrywise(graph, "multiply", result, entries), factor)
+    return result
+
+
+def _polynomial(graph: Graph, value: Any, factors: Any, tensor: bool = True) -> np.ndarray:
+    """``np.polynomial.polynomial.polyval``, whose constant comes first."""
+    *rest, last = plain(graph, factors).reshape(-1, *[1] * plain(graph, value).ndim)
+    if plain(graph, factors).ndim != 1 or tensor is not True:
+        graph.refuse("a polynomial of several rows of factors")
+    result = entrywise(graph, "add", last, entrywise(graph, "multiply", value, 0.0))
+    for factor in reversed(rest):
+        result = entrywise(graph, "add", factor, entrywise(graph, "multiply", result, value))
+    return result
+
+
+def _trapezoid(graph: Graph, value: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> np.ndarray:
+    entries = np.moveaxis(plain(graph, value), axis, -1)
+    if x is not None and (has_symbols(x) or np.ndim(x) != 1):
+        graph.refuse("np.trapezoid with such `x`")
+    steps = dx if x is None else np.diff(np.asarray(x, dtype=np.float64))
+    both = entrywise(graph, "add", entries[..., 1:], entries[..., :-1])
+    return add_up(graph, entrywise(graph, "divide", entrywise(graph, "multiply", steps, both), 2.0))
+
+
+def _gradient(graph: Graph, value: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> np.ndarray:
+    entries = plain(graph, value)
+    along = 0 if axis is None and entries.ndim == 1 else axis
+    if edge_order != 1 or not isinstance(along, int) or len(spacing) > 1 or any(map(np.ndim, spacing)):
+        graph.refuse("np.gradient other than along one axis in equal steps")
+    step = spacing[0] if spacing else 1.0
+    rows = np.moveaxis(entries, along, -1)
+
+    def slope(after: slice, before: slice, gap: Any) -> np.ndarray:
+        return entrywise(
+            graph, "divide", entrywise(graph, "subtract", rows[..., after], rows[..., before]), gap
+        )
+
+    ends = slope(slice(1, 2), slice(0, 1), step), slope(slice(-1, None), slice(-2, -1), step)
+    middle = slope(slice(2, None), slice(None, -2), entrywise(graph, "multiply", 2.0, step))
+    return np.moveaxis(np.concatenate([ends[0], middle, ends[1]], axis=-1), -1, along)
 
 
 def _cross(
@@ -222,10 +269,10 @@ def _cross(
         graph.refuse("np.cross of other than vectors of three")
 
     def minor(k: int, m: int) -> np.ndarray:
-        parts = (_products(graph, a[k], b[m]), _products(graph, a[m], b[k]))
-        return plain(graph, elementwise(graph, np.subtract, *(wrapped(graph, part) for part in parts)))
+        pairs = ((a[k, ...], b[m, ...]), (a[m, ...], b[k, ...]))
+        return entrywise(graph, "subtract", *(entrywise(graph, "multiply", *pair) for pair in pairs))
 
-    return wrapped(graph, np.stack([minor(1, 2), minor(2, 0), minor(0, 1)], axis=axes[2]))
+    return np.stack([minor(1, 2), minor(2, 0), minor(0, 1)], axis=axes[2])
 
 
 def _check_einsum(graph: Graph, subscripts: Any, options: dict[str, Any]) -> None:
@@ -249,16 +296,13 @@ def _einsum(graph: Graph, subscripts: Any, *operands: Any, **options: Any) -> An
             if sizes.setdefault(letter, size) != size:
                 graph.refuse("np.einsum that broadcasts")
     summed = [c for c in letters if c not in wanted]
-    if len(arrays) == 1 and not summed:  # moves entries only, and is a view
-        return wrapped(graph, _EINSUM(subscripts, arrays[0]))
-    result = EMPTY([sizes[c] for c in wanted] + [int(np.prod([sizes[c] for c in summed]))], dtype=object)
+    result = np.empty([sizes[c] for c in wanted] + [int(np.prod([sizes[c] for c in summed]))], dtype=object)
     for place in product(*(range(sizes[c]) for c in wanted)):
         for k, inner in enumerate(product(*(range(sizes[c]) for c in summed))):
             at = dict(zip([*wanted, *summed], [*place, *inner], strict=True))
             entries = [array[tuple(at[c] for c in n)] for n, array in zip(inputs, arrays, strict=True)]
             result[(*place, k)] = reduce(partial(apply_or_fold, graph, "multiply"), entries)
-    result = add_up(graph, result)
-    return wrapped(graph, result) if result.ndim else result[()]
+    return add_up(graph, result)
 
 
 def _norm(graph: Graph, value: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -267,100 +311,94 @@ def _norm(graph: Graph, value: Any, ord: Any = None, axis: Any = None, keepdims:
     if not flat and (ord not in (None, 2) or isinstance(axis, tuple) or (axis is None and entries.ndim != 1)):
         graph.refuse("np.linalg.norm other than the Euclidean one along one axis")
     rows = entries.ravel() if flat else np.moveaxis(entries, -1 if axis is None else axis, -1)
-    result = EMPTY(rows.shape[:-1], dtype=object)
-    for place in np.ndindex(result.shape):
-        result[place] = length(graph, list(rows[place]))
+    flat_rows = rows.reshape(-1, rows.shape[-1])
+    result = packed((length(graph, list(row)) for row in flat_rows), rows.shape[:-1])
     if keepdims:
+        kept = [1] * entries.ndim if flat else None
         result = (
-            result.reshape([1] * entries.ndim)
-            if flat
-            else np.expand_dims(result, -1 if axis is None else axis)
+            np.expand_dims(result, -1 if axis is None else axis) if kept is None else result.reshape(kept)
         )
-    return wrapped(graph, result) if result.ndim else result[()]
-
-
-def _where(graph: Graph, condition: Any, *branches: Any) -> Any:
-    if len(branches) != 2:
-        graph.refuse("np.where without both branches")
-    return select_arrays(graph, condition, *branches)
-
-
-def _select(graph: Graph, conditions: Any, choices: Any, default: Any = 0.0) -> Any:
-    result = default
-    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
-        result = select_arrays(graph, condition, choice, result)
     return result
 
 
-def _clip(
-    graph: Graph, value: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **options: Any
-) -> Any:
+def _where(graph: Graph, condition: Any, *branches: Any) -> np.ndarray:
+    if len(branches) != 2:
+        graph.refuse("np.where without both branches")
+    return choose(graph, condition, *branches)
+
+
+def _select(graph: Graph, conditions: Any, choices: Any, default: Any = 0.0) -> np.ndarray:
+    result = plain(graph, default)
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = choose(graph, condition, choice, result)
+    return result
+
+
+def _clip(graph: Graph, value: Any, a_min: Any = None, a_max: Any = None, **options: Any) -> np.ndarray:
     low, high = options.pop("min", a_min), options.pop("max", a_max)
     low, high = (None if end is _NONE else end for end in (low, high))
     if options:
         graph.refuse(f"np.clip with {sorted(options)}")
-    value = wrapped(graph, plain(graph, value).copy())  # never the array itself: NumPy returns a new one
-    value = value if low is None else elementwise(graph, np.maximum, value, low)
-    value = value if high is None else elementwise(graph, np.minimum, value, high)
-    if out is None:
-        return value if np.ndim(value) else value[()] if isinstance(value, TermArray) else value
-    out[...] = value
-    return out
+    entries = plain(graph, value).copy()  # never the array itself: NumPy returns a new one
+    entries = entries if low is None else entrywise(graph, "maximum", entries, low)
+    return entries if high is None else entrywise(graph, "minimum", entries, high)
 
 
-def _round(graph: Graph, value: Any, decimals: int = 0, out: Any = None) -> Any:
-    if out is not None or not 0 <= decimals <= 15:
-        graph.refuse("np.round with `out` or such decimals")
+def _round(graph: Graph, value: Any, decimals: int = 0) -> np.ndarray:
+    if not 0 <= decimals <= 15:
+        graph.refuse("np.round with such decimals")
     if not decimals:
-        return elementwise(graph, np.rint, value)
+        return entrywise(graph, "rint", value)
     tens = 10.0**decimals
-    return elementwise(
-        graph, np.divide, elementwise(graph, np.rint, elementwise(graph, np.multiply, value, tens)), tens
+    return entrywise(
+        graph, "divide", entrywise(graph, "rint", entrywise(graph, "multiply", value, tens)), tens
     )
 
 
 def _diff(
     graph: Graph, value: Any, n: int = 1, axis: int = -1, prepend: Any = _NONE, append: Any = _NONE
-) -> Any:
-    if prepend is not _NONE or append is not _NONE:
-        graph.refuse("np.diff with prepend or append")
+) -> np.ndarray:
+    if n < 1:
+        graph.refuse("np.diff with n=0")
     entries = np.moveaxis(plain(graph, value), axis, -1)
+    ends = [None if end is _NONE else plain(graph, end) for end in (prepend, append)]
+    wide = [
+        np.broadcast_to(end, (*entries.shape[:-1], 1)) if end.ndim == 0 else np.moveaxis(end, axis, -1)
+        for end in ends if end is not None
+    ]  # fmt: skip
+    wide.insert(0 if ends[0] is None else 1, entries)
+    entries = np.concatenate(wide, axis=-1)
     for _ in range(n):
-        ends = wrapped(graph, entries[..., 1:]), wrapped(graph, entries[..., :-1])
-        entries = plain(graph, elementwise(graph, np.subtract, *ends))
-    return wrapped(graph, np.moveaxis(entries, -1, axis))
+        entries = entrywise(graph, "subtract", entries[..., 1:], entries[..., :-1])
+    return np.moveaxis(entries, -1, axis)
 
 
-def _trace(graph: Graph, value: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    return _sum(graph, wrapped(graph, np.diagonal(plain(graph, value), offset, axis1, axis2)), -1)
+def _trace(graph: Graph, value: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> np.ndarray:
+    return _sum(graph, np.diagonal(plain(graph, value), offset, axis1, axis2), -1)
 
 
-def _like(fill: Any) -> Callable[..., Any]:
-    def make(
-        graph: Graph, value: Any, *given: Any, dtype: Any = None, shape: Any = None, **options: Any
-    ) -> Any:
-        rest = list(given)
-        entry = rest.pop(0) if fill is _NONE and rest else fill
-        entry = options.pop("fill_value", entry)
-        if not is_float64(rest[0] if rest else dtype):
-            return _FULL(np.shape(value) if shape is None else shape, entry, dtype=rest[0] if rest else dtype)
-        result = EMPTY(np.shape(value) if shape is None else shape, dtype=object)
-        result[...] = (
-            Term(graph, graph.add("unset")) if entry is None else plain(graph, checked(graph, entry))
-        )
-        return wrapped(graph, result)
+def _full(graph: Graph, shape: Any, fill_value: Any, *_: Any, **__: Any) -> np.ndarray:
+    return np.broadcast_to(plain(graph, fill_value), shape).copy()
 
-    return make
+
+def _full_like(
+    graph: Graph, value: Any, fill_value: Any, *_: Any, shape: Any = None, **__: Any
+) -> np.ndarray:
+    return _full(graph, plain(graph, value).shape if shape is None else shape, fill_value)
+
+
+def _empty_like(graph: Graph, value: Any, *_: Any, shape: Any = None, **__: Any) -> np.ndarray:
+    return _full_like(graph, value, Term(graph, graph.add("unset")), shape=shape)
 
 
 def _copyto(graph: Graph, target: Any, source: Any, casting: str = "same_kind", where: Any = True) -> None:
-    if where is not True or casting != "same_kind" or not isinstance(target, TermArray):
-        graph.refuse("np.copyto with options")
-    target[...] = source
+    if where is not True or type(target) is not TermArray:
+        graph.refuse("np.copyto into an array that was made elsewhere, or with `where=`")
+    assign(graph, target, ..., source)
 
 
 def _divmod(graph: Graph, one: Any, two: Any) -> Any:
-    return elementwise(graph, np.floor_divide, one, two), elementwise(graph, np.remainder, one, two)
+    return entrywise(graph, "floor_divide", one, two), entrywise(graph, "remainder", one, two)
 
 
 FUNCTIONS.update(
@@ -368,17 +406,16 @@ FUNCTIONS.update(
         np.sum: _sum, np.prod: _prod, np.min: _min, np.amin: _min, np.max: _max, np.amax: _max,
         np.mean: _mean,
         np.var: _var, np.std: _std, np.ptp: _ptp, np.any: _any, np.all: _all, np.trace: _trace,
-        np.cumsum: _running(_last(add_up)), np.cumprod: _running(_last(_folded("multiply"))),
+        np.cumsum: _running(add_up), np.cumprod: _running(_folded("multiply")), np.average: _average,
+        np.tensordot: _tensordot, np.kron: _kron, np.polyval: _polyval, np.trapezoid: _trapezoid,
+        np.gradient: _gradient, np.full: _full, np.polynomial.polynomial.polyval: _polynomial,
         np.dot: _dot, np.inner: _inner, np.outer: _outer, np.vdot: _vdot, np.cross: _cross,
         np.linalg.cross: _cross, np.linalg.outer: _outer, np.linalg.matmul: _matmul,
         np.einsum: _einsum, np.linalg.norm: _norm, np.where: _where, np.select: _select, np.clip: _clip,
         np.round: _round, np.around: _round, np.diff: _diff, np.copyto: _copyto,
-        np.fix: lambda graph, value: elementwise(graph, np.trunc, value),
-        np.real: lambda graph, value: value,
-        np.zeros_like: _like(np.float64(0.0)), np.ones_like: _like(np.float64(1.0)),
-        np.empty_like: _like(None), np.full_like: _like(_NONE),
-        ("matmul", "__call__"): _matmul, ("vecdot", "__call__"): _vecdot, ("divmod", "__call__"): _divmod,
-        ("clip", "__call__"): _clip,
+        np.fix: lambda graph, value: entrywise(graph, "trunc", value),
+        np.empty_like: _empty_like, np.full_like: _full_like,
+        ("matmul", ""): _matmul, ("vecdot", ""): _vecdot, ("divmod", ""): _divmod, ("clip", ""): _clip,
     }
 )  # fmt: skip
 for _name, _rule in {
@@ -390,7 +427,6 @@ for _name, _rule in {
     )
 for _name, _step in {"add": add_up, "multiply": _folded("multiply"), "maximum": _folded("maximum"),
                      "minimum": _folded("minimum")}.items():  # fmt: skip
-    FUNCTIONS[_name, "accumulate"] = lambda graph, value, axis=0, _step=_step: _running(_last(_step))(
+    FUNCTIONS[_name, "accumulate"] = lambda graph, value, axis=0, _step=_step: _running(_step)(
         graph, value, axis
     )
-install_methods()

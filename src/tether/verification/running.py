@@ -9,46 +9,45 @@ from typing import Any
 
 import numpy as np
 
-from tether.trusted.conduct import complain, watched
-from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
-from tether.verification.arrays import as_outputs, wrapped
-from tether.verification.graph import Graph, Term, UnboundedError
-from tether.verification.patching import patched
+from tether.trusted.reading import Reader
+from tether.verification.arrays import TermArray, as_outputs, packed
+from tether.verification.graph import Graph, Term, UnboundedError, is_users
+from tether.verification.symbols import Terms
 
 
 def run(graph: Graph, function: Any, rows: int, states: int, controls: int) -> np.ndarray | str:
     """The nodes that M returns for some rows, or why it returns none."""
-    inputs = np.empty((rows, states + controls), dtype=object)
-    for place in np.ndindex(inputs.shape):
-        inputs[place] = Term(graph, graph.add("input", data=place))
-    with patched(graph, function) as adopt:
-        result = _returned(graph, function, wrapped(graph, inputs), states, adopt)
+    result = _returned(graph, function, rows, states, controls)
     graph.finished = True  # whatever M keeps of it must not be asked about later
+    # Where something was refused, it is not known what M would have done.
+    if graph.refusals:
+        return graph.refusals[0]
     if isinstance(result, str):
         return result
-    return np.array([term.number for term in result.ravel()], dtype=int).reshape(result.shape)
+    return np.array([term.number for term in result.flat], dtype=int).reshape(result.shape)
 
 
-def _returned(graph: Graph, function: Any, inputs: Any, states: int, adopt: Any) -> np.ndarray | str:
+def _returned(graph: Graph, function: Any, rows: int, states: int, controls: int) -> np.ndarray | str:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), Reader(Terms(graph)) as reader:
             warnings.simplefilter("ignore")
-            with watched(adopt) as found:
-                returned = function(inputs[:, :states].copy(), inputs[:, states:].copy())
-            complain(found, graph.refusals.append)
-            result = as_outputs(graph, returned)
+            given = (
+                _inputs(graph, rows, range(states)),
+                _inputs(graph, rows, range(states, states + controls)),
+            )
+            return as_outputs(graph, reader.call(function, *given))
     except UnboundedError as error:
         return str(error)
     except (Exception, SystemExit) as error:
-        if graph.refusals:
-            return graph.refusals[0]
         return f"{type(error).__name__}: {error}{_place(error)}"
-    # Something was refused, and the user's code went on: it is not known what it would have done.
-    return graph.refusals[0] if graph.refusals else result
+
+
+def _inputs(graph: Graph, rows: int, columns: range) -> TermArray:
+    places = ((row, column) for row in range(rows) for column in columns)
+    terms = (Term(graph, graph.add("input", data=place)) for place in places)
+    return TermArray(graph, packed(terms, (rows, len(columns))))
 
 
 def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = str(Path(__file__).parent)
-    outer = [f for f in frames if "numpy" not in Path(f.filename).parts and not f.filename.startswith(own)]
+    outer = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f" at {Path(outer[-1].filename).name}:{outer[-1].lineno}" if outer else ""

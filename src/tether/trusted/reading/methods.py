@@ -138,6 +138,8 @@ def _moved(
 def _of_ufunc(reader: Reader, owner: Any, function: Any, arguments: Arguments, options: Options) -> Any:
     if id(owner) not in NUMPYS:
         reader.refuse(f"it uses `{owner.__name__}`")
+    if function.__name__ == "at" and arguments and type(arguments[0]) is np.ndarray:
+        reader.check_own(arguments[0])  # it writes into arrays that cannot be written to
     arguments, options, symbolic = given(reader, owner.__name__, arguments, options)
     if symbolic:
         return reader.symbols.call(function, arguments, options)

@@ -22,6 +22,12 @@ _LIBRARY = f"{sysconfig.get_path('stdlib')}{os.sep}"
 _OTHERS = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("purelib", "platlib"))
 _NUMPY = f"{Path(np.__file__).parent}{os.sep}"
 _MADE = ("<frozen ", "<__array_function__")
+_RESULTS = frozenset(
+    id(kind.__new__.__code__)
+    for name in ("numpy.linalg._linalg", "numpy.lib._arraysetops_impl") if name in sys.modules
+    for kind in vars(sys.modules[name]).values() if isinstance(kind, type) and issubclass(kind, tuple)
+)  # fmt: skip
+"""Code of no file that makes the named tuples which NumPy's functions return."""
 _STARTING = frozenset(
     id(getattr(_thread, name)) for name in ("start_new_thread", "start_new", "_start_joinable_thread")
     if hasattr(_thread, name)
@@ -70,7 +76,7 @@ class Tripwire:
 
 def _is_users(frame: FrameType) -> bool:
     filename = frame.f_code.co_filename
-    if filename.startswith((_NUMPY, _OWN, *_MADE)):
+    if filename.startswith((_NUMPY, _OWN, *_MADE)) or id(frame.f_code) in _RESULTS:
         return False
     if filename == "<string>":  # what dataclasses write
         name = frame.f_globals.get("__name__")
