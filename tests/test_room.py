@@ -113,3 +113,24 @@ def test_where_a_delta_closes_the_room_less_is_claimed() -> None:
         cells, Spread(seen.cell, seen.distance, seen.episode, seen.opening, most), alpha=0.01
     )
     assert band.inside == pytest.approx(0.5, abs=0.02)
+
+
+def test_few_episodes_that_go_their_own_ways_are_not_promised_too_much() -> None:
+    """Each row in a cell of its own draw: what lies inside was seen on the rows that chose the factor."""
+    rng = np.random.default_rng(8)
+    cells = Cells(
+        np.arange(5.0)[:, None],
+        np.empty((0, 2), np.int64),
+        np.ones(1),
+        np.ones(5),
+        -np.ones(1),
+        np.full(1, 5.0),
+    )
+    inside, claimed = [], []
+    for _ in range(400):
+        cell, distance = rng.integers(0, 5, 25), np.abs(rng.normal(size=(25, 1)))
+        seen = Spread(cell[:5], distance[:5], np.arange(5), np.ones(5))
+        half_width, band = calibrate_room(cells, seen, alpha=0.05)
+        inside.append((distance[5:] <= half_width[cell[5:]]).mean())
+        claimed.append(band.probability)
+    assert np.mean(claimed) <= np.mean(inside)

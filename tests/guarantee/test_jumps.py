@@ -227,3 +227,32 @@ def test_random_programs_with_jumps(seed):
     bounded = np.isfinite(slopes[0]).all(axis=1)
     most = np.maximum(ways * slopes[0][:, None, None], ways * slopes[1][:, None, None]).sum(axis=3)
     assert (change[bounded] <= most[bounded] + 1e-9 * (1 + np.abs(change[bounded]))).all()
+
+
+# --- what float64 decides, and not exact arithmetic
+
+
+def test_huge_quotients_are_numpys():
+    def function(s, u):
+        return s // u
+
+    program = verification.trace(function, 1, 1, 1)
+    pairs = np.array([[6135197176964719.0, 0.7], [1.8359829466419664e16, 7.0], [1.0, 0.1]])
+    found = interpreter.enclose(program, pairs, pairs, slopes=False)
+    values = pairs[:, 0] // pairs[:, 1]
+    assert ((found.lower[0] <= values) & (values <= found.upper[0])).all()
+
+
+def test_a_condition_is_decided_by_what_numpy_compares():
+    """The sum is 0 in NumPy's order of adding, and exactly 1e-17."""
+
+    def function(s, u):
+        zero = np.zeros(len(s))
+        total = np.sum(np.stack([-s[:, 0], zero, s[:, 0], u[:, 0], zero, zero, zero, zero], axis=1), axis=1)
+        return np.where(total > 0, 1.0, 0.0)[:, None]
+
+    program = verification.trace(function, 1, 1, 1)
+    point = np.array([[1.0, 1e-17]])
+    assert function(point[:, :1], point[:, 1:])[0, 0] == 0.0
+    low, high = interpreter.exact_values(program, point)
+    assert (low[0, 0], high[0, 0]) == (0.0, 1.0)

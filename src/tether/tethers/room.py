@@ -55,8 +55,14 @@ class Band:
 
     @property
     def probability(self) -> float:
-        """At least how likely a new row of a new episode lies in the band."""
-        return min(1 - self.alpha, self.inside) * self.episodes / (self.episodes + 1)
+        """At least how likely a new row of a new episode lies in the band.
+
+        Where there is no room for more rows than alpha allows, no quantile holds what is claimed: what lies
+        inside was seen on the rows that the factor was chosen by, and two episodes more may be outside.
+        """
+        if self.inside >= 1 - self.alpha:
+            return (1 - self.alpha) * self.episodes / (self.episodes + 1)
+        return max(0.0, self.inside - 2 / (self.episodes + 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from tether.verification.tracing import Program
 _U = 2.0**-53
 _MORE = 1 + 2.0**-40  # for the roundings of the error's own arithmetic
 _FAINT = 5e-324
+_CHOICES = frozenset({"select", "left_over", *STEPS})
 _STEP_FUNCTIONS = {"sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint}
 
 
@@ -86,8 +88,10 @@ class Enclosure:
 
 
 def exact_values(program: Program, points: Array) -> tuple[Array, Array]:
-    """(B, P) least and greatest that the exact value at points (B, D) can be."""
-    with elementary.exact_only():
+    """(B, P) least and greatest that the exact value at points (B, D) can be; choices are float64's."""
+    chooses = any(node.operation in _CHOICES for node in program.nodes)
+    # What float64 compares is not the exact value: both sides of a choice count where they may differ.
+    with nullcontext() if chooses else elementary.exact_only():
         found = enclose(program, points, points, slopes=False)
     return found.lower.T, found.upper.T
 
@@ -306,6 +310,14 @@ def _divide(_: Node, parts: list[Flow]) -> Flow:
     return Flow(value, error, slopes)
 
 
+def _quotient(node: Node, parts: list[Flow]) -> Flow:
+    """Before `//` rounds it down: a division, and whatever else is rounded on NumPy's way."""
+    flow = _divide(node, parts)
+    wider = magnitude(flow.range) * (8 * _U) + _FAINT
+    value = intervals.add_down(flow.range[0], -wider), intervals.add_up(flow.range[1], wider)
+    return Flow(value, flow.error + wider, flow.slopes)
+
+
 def _negative(_: Node, parts: list[Flow]) -> Flow:
     slopes = {k: intervals.negative(part) for k, part in parts[0].slopes.items()}
     return Flow(intervals.negative(parts[0].range), parts[0].error, slopes)
@@ -437,7 +449,8 @@ def _log_add(_: Node, parts: list[Flow]) -> Flow:
 
 _RULES: dict[str, Callable[[Node, list[Any]], Flow]] = {
     "select": _select, "add": _add, "subtract": _subtract, "sum": _sum, "multiply": _multiply,
-    "divide": _divide, "negative": _negative, "left_over": _left_over, "power": _power, "real_power": _power,
+    "divide": _divide, "quotient": _quotient, "negative": _negative, "left_over": _left_over,
+    "power": _power, "real_power": _power,
     "minimum": _extreme, "maximum": _extreme, "length": _length, "arctan2": _angle, "logaddexp": _log_add,
 }  # fmt: skip
 _RULES |= {name: _function for name in (*ELEMENTARY, "absolute", "square")} | {name: _step for name in STEPS}
@@ -492,7 +505,7 @@ def _words(node: Node, flow: Any) -> str:
         return node.data or "an entry of np.empty that was never set"
     if isinstance(flow, Truth) or name == "select":
         return "a condition that holds in one part of a cell and not in another"
-    if name == "divide":
+    if name in ("divide", "quotient"):
         return "a division by numbers that may be 0"
     if name in STEPS:
         return f"np.{name} that jumps"

@@ -131,7 +131,8 @@ def _power(graph: Graph, base: Term, exponent: Term) -> Term:
 
 
 def _floor_divide(graph: Graph, one: Term, two: Term) -> Term:
-    return _node("floor")(graph, _node("divide")(graph, one, two))
+    # NumPy takes what is left over from the dividend first, which rounds once more than a division.
+    return _node("floor")(graph, _node("quotient")(graph, one, two))
 
 
 def _turns(step: str) -> Callable[..., Term]:

@@ -173,8 +173,10 @@ def _band_pairs(stated: dict[str, Any] | None, claim: Claim) -> Iterator[tuple[s
         yield f"band.{field}", stated[field], own[field]
     # By n episodes at most n / (n + 1) of what a quantile holds can be claimed of a new one.
     episodes = own["episodes"]
-    held = min(1 - own["alpha"], own["inside"])
-    yield "band.probability", stated["probability"], held * episodes / (episodes + 1)
+    enough = own["inside"] >= 1 - own["alpha"]
+    held = (1 - own["alpha"]) * episodes / (episodes + 1)
+    less = max(0.0, own["inside"] - 2 / (episodes + 1))
+    yield "band.probability", stated["probability"], held if enough else less
     if stated["missed"] is not None:
         yield "band.missed", len(stated["missed"]), len(claim.schema.outputs)
 
