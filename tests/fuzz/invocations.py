@@ -127,7 +127,7 @@ OTHERS: tuple[tuple[str, ...], ...] = (
     ("predict", "{}/direct.safetensors", "--data", "{}/cart.csv", "--out", "{}/out.csv"),
     ("predict", "{}/direct.safetensors", "--data", "{}/cart.csv", "--out", "{}/out.csv", "--trusted", "{}/bad.py:complex_"),
     ("certify", "{}/run"), ("certify", "{}/absent", *SPEC), ("certify", "{}/bare.safetensors", *SPEC),
-    ("certify", "{}/direct.safetensors", *SPEC), ("certify", "{}/run", *SPEC, "--out", "{}/cart.csv"),
+    ("certify", "{}/cart.csv", *SPEC), ("certify", "{}/run", *SPEC, "--out", "{}/cart.csv"),
     ("certify", "{}/run", *SPEC, "--out", "{}/page.html"), ("certify", "{}/run", "--trusted", "{}/bad.py:none"),
     ("certify", "{}/run", "--trusted", "{}/bad.py:complex_"), ("verify", "{}/absent", *SPEC),
     ("verify", "{}/run", *SPEC, "--certificate", "{}/absent.json"), ("verify", "{}/cart.csv", *SPEC),
