@@ -248,35 +248,33 @@ class _Rewriter(ast.NodeTransformer):
         """``for a, (b, c) in d`` as one loop for each unpacking."""
         if whole.is_async:
             raise UnreadableError("it uses `async`", whole.target.lineno)
-        found: list[ast.comprehension] = []
-        waiting: list[tuple[Any, ast.AST]] = [
-            (whole.target, self._ask(whole.iter, "iterate", self.visit(whole.iter)))
-        ]
-        while waiting:
-            target, source = waiting.pop(0)
-            if isinstance(target, ast.Name):
-                found.append(ast.comprehension(self.visit(target), source, [], 0))  # type: ignore[arg-type]
-                continue
-            if not found:  # one value after the other, which is then taken apart
-                name = self._temporary()
-                found.append(ast.comprehension(self._stored(target, name), source, [], 0))  # type: ignore[arg-type]
-                source = self._once(target, name)
-            flat, rest = self._flat(target)
-            found.append(ast.comprehension(flat, source, [], 0))  # type: ignore[arg-type]
-            for part, name in rest:
-                if isinstance(part, ast.Starred):
-                    many = self._ask(part, "fresh", self._loaded(part, name))
-                    whole_list = ast.copy_location(ast.Tuple([many], ast.Load()), part)
-                    waiting.append((part.value, whole_list))
-                else:
-                    waiting.append((part, self._once(part, name)))
+        found = self._bound(whole.target, self._ask(whole.iter, "iterate", self.visit(whole.iter)))
         found[-1].ifs = [self._ask(test, "truth", self.visit(test)) for test in whole.ifs]
         return found
 
-    def _once(self, node: ast.AST, name: str) -> ast.AST:
-        """A loop that goes through once, with what a value is taken apart into."""
-        parts = self._ask(node, "iterate", self._loaded(node, name))
-        return ast.copy_location(ast.Tuple([parts], ast.Load()), node)
+    def _bound(self, target: Any, source: ast.AST) -> list[ast.comprehension]:
+        """The loops that bind the names in a target, from left to right, to each value of a source."""
+        if isinstance(target, ast.Name):
+            return [ast.comprehension(self.visit(target), source, [], 0)]  # type: ignore[arg-type]
+        name = self._temporary()  # one value after the other, which is then taken apart
+        flat, rest = self._flat(target)
+        found = [
+            ast.comprehension(self._stored(target, name), source, [], 0),  # type: ignore[arg-type]
+            ast.comprehension(flat, self._once(target, self._taken(target, name)), [], 0),  # type: ignore[arg-type]
+        ]
+        for part, name in rest:
+            value: ast.expr = self._loaded(part, name)
+            if isinstance(part, ast.Starred):
+                part, value = part.value, self._ask(part, "fresh", value)
+            found += self._bound(part, self._once(part, value))
+        return found
+
+    def _taken(self, node: ast.AST, name: str) -> ast.expr:
+        return self._ask(node, "iterate", self._loaded(node, name))
+
+    def _once(self, node: ast.AST, value: ast.expr) -> ast.AST:
+        """A loop that goes through once, with one value."""
+        return ast.copy_location(ast.Tuple([value], ast.Load()), node)
 
     def _loaded(self, node: ast.AST, name: str) -> ast.expr:
         return ast.copy_location(ast.Name(name, ast.Load()), node)
@@ -285,15 +283,17 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Name(name, ast.Store()), node)
 
     def _flat(self, target: ast.AST) -> tuple[ast.expr, list[tuple[ast.expr, str]]]:
-        """A target of names alone, and for each other target in it the name that takes its place."""
+        """A target of names alone, and for each part of the other the name that takes its place.
+
+        Where all are names, they are themselves: Python assigns to them from left to right.
+        """
         if not isinstance(target, ast.Tuple | ast.List):
             raise UnreadableError("it assigns to a part of something in a loop", getattr(target, "lineno", 0))
+        if all(isinstance(part, ast.Name) for part in target.elts):
+            return ast.copy_location(ast.Tuple(self._all(target.elts), ast.Store()), target), []
         flat: list[ast.expr] = []
         rest: list[tuple[ast.expr, str]] = []
         for part in target.elts:
-            if isinstance(part, ast.Name):
-                flat.append(self.visit(part))
-                continue
             name, starred = self._temporary(), isinstance(part, ast.Starred)
             rest.append((part, name))
             stored = self._stored(part, name)
