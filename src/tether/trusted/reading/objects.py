@@ -43,8 +43,8 @@ _SPECIAL = frozenset(
 )  # fmt: skip
 """Names with two underscores on either side that tell nothing of numbers; no others may be used."""
 _TITLES = ("__doc__", "__name__", "__qualname__")
-_DATA = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
-_NATIVE = (*_DATA[1:], types.MethodType, type(_Fields.one))
+_DATA = (property, types.MemberDescriptorType, types.GetSetDescriptorType, type(_Fields.one))
+_NATIVE = (*_DATA[1:], types.MethodType)
 """Entries of classes by which Python finds a value without anybody's code."""
 _METHODS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
@@ -118,13 +118,11 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
         return _of_parents(reader, value, name)
     if name in _TITLES and isinstance(value, types.FunctionType | types.MethodType | PARTIAL):
         reader.refuse(f"it uses `{name}` of a function")
-    if is_namedtuple(kind) and type(_found(kind.__mro__, name)) in (property, functools.cached_property):
-        return _bound(reader, _found(kind.__mro__, name), value, kind)
-    if is_object(reader, value):
+    if is_object(reader, value) or is_namedtuple(kind):
         return _of_object(reader, value, name)
     if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
-    known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray or is_namedtuple(kind)
+    known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray
     if known or isinstance(
         value, (*FUNCTIONS, *DESCRIBED, *POLYNOMIALS, slice, PARTIAL, np.random.Generator)
     ):
@@ -142,7 +140,7 @@ def _of_class(reader: Reader, kind: type, name: str) -> Any:
     if not is_users_class(kind) or issubclass(kind, Enum):
         return getattr(kind, name)  # Python's own, or NumPy's
     found = _found(kind.__mro__, name)
-    if found is _found:
+    if found is _found or name in ("__name__", "__qualname__"):
         return getattr(kind, name)
     return _bound(reader, found, None, kind)
 
@@ -153,7 +151,8 @@ def _of_parents(reader: Reader, value: Any, name: str) -> Any:
     found = _found(kinds[kinds.index(value.__thisclass__) + 1 :], name)
     if found is _found:
         reader.refuse(f"it uses `{name}` of `super`")
-    return _bound(reader, found, value.__self__, value.__self_class__)
+    owner = None if value.__self__ is value.__self_class__ else value.__self__
+    return _bound(reader, found, owner, value.__self_class__)
 
 
 def _of_object(reader: Reader, value: Any, name: str) -> Any:
@@ -256,8 +255,8 @@ def set_plainly(reader: Reader, owner: Any, name: str, value: Any) -> None:
     if type(found) is property:
         reader.call(found.fset, owner, value)
         return
-    known = (types.MemberDescriptorType, functools.cached_property, types.FunctionType)
-    if found is not _found and hasattr(type(found), "__set__") and not isinstance(found, known):
+    written = found is not _found and hasattr(type(found), "__set__")
+    if written and type(found) is not types.MemberDescriptorType:
         reader.refuse(f"it sets `{name}`, a {type(found).__name__}")
     object.__setattr__(owner, name, value)
 
