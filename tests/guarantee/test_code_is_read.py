@@ -26,6 +26,9 @@ import read_elsewhere
 
 from tether.programs import EnclosureError, enclose, refusal, trace
 from tether.trusted.reading import sources
+from tether.verification.graph import UnboundedError
+from tether.verification.interpreter import enclose as enclose_again
+from tether.verification.tracing import trace as trace_again
 
 ONES, W = np.ones(16), np.array([[1.0, 2.0], [3.0, 4.0]])
 ORDERED = [1e16, -1e16, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -893,3 +896,428 @@ def test_what_was_there_before_is_not_changed():
 def mutated():
     HISTORY.append(0.0)
     return 0.0
+
+
+# What Python does -----------------------------------------------------------------------------------------
+
+
+def index_then_name(x, y):
+    a, i = [0.0, 0.0], 0
+    a[i], i = 7.0, 1
+    return a[0]
+
+
+def name_then_index(x, y):
+    a, i = np.zeros(2), 0
+    i, a[i] = 1, y
+    return a[1]
+
+
+def bound_twice(x, y):
+    (a, b), a = (1.0, 2.0), 7.0
+    return a * b
+
+
+def starred_twice(x, y):
+    *a, a = 1.0, 2.0, 7.0
+    return a + 0.0
+
+
+def bound_by_a_loop(x, y):
+    total, row = 0.0, [0.0, 0.0]
+    k = 0
+    for (a, b), a in [((1.0, 2.0), 7.0)]:
+        total = total + a * b
+    for row[k], k in [(5.0, 1)]:
+        total = total + row[0] * k
+    return total
+
+
+def bound_by_a_comprehension(x, y):
+    listed = [a for (a, b), a in [((1.0, 2.0), 7.0)]]
+    named = {k: c for k, ((*a, c), *b), c in [(1, ((1.0, 2.0), 3.0), 5.0)]}
+    return listed[0] + named[1] + sum(a + b[0] for a, *b in [(1.0, y, x)])
+
+
+class Tenfold:
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, owner, kind=None):
+        return owner.__dict__[self.name] * 10.0
+
+    def __set__(self, owner, value):
+        owner.__dict__[self.name] = value
+
+
+class OwnProperty(property):
+    def __get__(self, owner, kind=None):
+        return 7.0
+
+
+class Angles:
+    angle = Tenfold()
+
+    def __init__(self, angle):
+        self.angle = angle
+
+    @OwnProperty
+    def seven(self):
+        return 0.0
+
+
+ANGLES = Angles(0.7)
+ANGLES.__dict__["seven"] = 1.0
+
+
+class Kept:
+    def __init__(self, mass=2.0):
+        self.mass = mass
+
+    @functools.cached_property
+    def buffer(self):
+        return np.zeros(2)
+
+    @functools.cached_property
+    def values(self):
+        return []
+
+    @functools.cached_property
+    def inverse(self):
+        return 1.0 / self.mass
+
+    @functools.cached_property
+    def inverted(self):
+        return np.linalg.inv(W * self.mass)
+
+
+def cached_buffer(x, y):
+    KEPT.buffer[0] = 7.0
+    return KEPT.buffer[0]
+
+
+def cached_array(x, y):
+    KEPT.inverted[0, 0] = 7.0
+    return KEPT.inverted[0, 0]
+
+
+def cached_list(x, y):
+    KEPT.values.append(1.0)
+    return float(len(KEPT.values))
+
+
+def cached_inside(x, y):
+    kept = Kept(4.0)
+    kept.values.append(y)
+    return kept.values[0] + len(kept.values) + kept.inverse
+
+
+KEPT = Kept()
+
+
+def first_count():
+    return 0
+
+
+count = first_count
+
+
+def global_function(x, y):
+    global count
+    number = count() + 1
+
+    def count(number=number):
+        return number
+
+    return 0.0 * number
+
+
+def global_import(x, y):
+    global count
+    import math as count
+
+    return 0.0 * count.pi
+
+
+def nonlocal_function():
+    def counted():
+        return 0
+
+    def row(x, y):
+        nonlocal counted
+        number = counted() + 1
+
+        def counted(number=number):
+            return number
+
+        return 0.0 * number
+
+    return row
+
+
+@dataclass
+class NotGiven:
+    x: float
+    k: float = field(default=1.0, init=False)
+    values: list = field(default_factory=list, init=False)
+    last: float = 3.0
+
+
+NotGiven.k = 7.0
+
+
+@dataclass
+class Changed:
+    x: float = 1.0
+    values: list = field(default_factory=list)
+
+
+Changed.__init__.__defaults__ = (7.0, *Changed.__init__.__defaults__[1:])
+
+
+@dataclass
+class OtherFactory:
+    values: list = field(default_factory=list)
+
+
+OtherFactory.__dataclass_fields__["values"].default_factory = lambda: [1.0]
+
+
+Later = collections.namedtuple("Later", ["a", "b"], defaults=[1.0])
+Later.__new__.__defaults__ = (7.0,)
+Turned = collections.namedtuple("Turned", ["a", "b"])
+Turned._fields = ("b", "a")
+
+
+class Area(typing.NamedTuple):
+    a: float
+    b: float = 2.0
+
+    @property
+    def area(self):
+        return self.a * self.b
+
+
+def annotated(x, y):
+    k = 0.0
+
+    def middle():
+        k: float
+
+        def inner():
+            nonlocal k
+            k = 7.0
+
+        inner()
+
+    middle()
+    return k
+
+
+class Mangled:
+    def given(self):
+        return self.taken(__x=7.0)
+
+    def taken(self, **options):
+        return options.get("__x", 0.0)
+
+    def imported(self):
+        import math as __math
+
+        return __math.pi
+
+    def shared(self):
+        __k = 0.0
+
+        def inner():
+            nonlocal __k
+            __k = 7.0
+
+        inner()
+        return __k
+
+
+MANGLED = Mangled()
+
+
+class Value:
+    def __init__(self, value):
+        self.value = value
+
+    def found(self):
+        return self.value
+
+
+class Others(Value):
+    def found(self):
+        return (lambda other: super().found())(OTHER)
+
+    def listed(self):
+        def inner(other):
+            return super(Others, other).found()  # noqa: UP008
+
+        return inner(OTHER) + super().found()
+
+
+ONE, OTHER = Others(1.0), Others(7.0)
+
+
+class Slot:
+    __slots__ = ("x",)
+
+
+class SameSlot(Slot):
+    __slots__ = ("x",)
+
+    def behind(self):
+        return super().x
+
+
+SLOTS = SameSlot()
+SLOTS.x = 1.0
+Slot.x.__set__(SLOTS, 7.0)
+
+
+def qualified(x, y):
+    def inner():
+        return 0.0
+
+    return float(len(inner.__qualname__))
+
+
+def documented(x, y):
+    def inner(**options):
+        "text"
+
+    return 7.0 if inner.__doc__ else 0.0
+
+
+class Unequal:
+    __hash__ = None
+
+    def __eq__(self, other):
+        return False
+
+
+class Bag:
+    def __iter__(self):
+        return iter([UNEQUAL])
+
+
+UNEQUAL = Unequal()
+
+
+class Again:
+    def __init__(self):
+        self.k = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.k >= 2:
+            self.k = 0
+            raise StopIteration
+        self.k = self.k + 1
+        return 3.5
+
+
+def again(x, y):
+    values, pairs = iter(Again()), zip(Again())
+    return float(len(list(values)) + 10 * len(list(values)) + 100 * len(list(pairs)) + len(list(pairs)))
+
+
+class Helped:
+    def twice(self, x):
+        return 2.0 * x
+
+    borrowed = None
+
+
+Helped.borrowed = Helped().twice
+
+PYTHONS = {
+    "index then name": index_then_name, "name then index": name_then_index, "bound twice": bound_twice,
+    "starred twice": starred_twice, "loop": bound_by_a_loop, "comprehension": bound_by_a_comprehension,
+    "data descriptor": lambda x, y: ANGLES.angle, "own property": lambda x, y: ANGLES.seven,
+    "cached buffer": cached_buffer, "cached array": cached_array, "cached list": cached_list,
+    "cached inside": cached_inside, "cached number": lambda x, y: KEPT.inverse + KEPT.inverted[0, 1],
+    "global function": global_function, "global import": global_import,
+    "nonlocal function": nonlocal_function(), "no init": lambda x, y: NotGiven(x).k + NotGiven(x).last,
+    "changed default": lambda x, y: Changed().x, "changed factory": lambda x, y: len(OtherFactory().values),
+    "default of a tuple": lambda x, y: Later(x).b, "turned tuple": lambda x, y: Turned(a=1.0, b=7.0)[0],
+    "property of a tuple": lambda x, y: Area(x).area, "annotated": annotated,
+    "private keyword": lambda x, y: MANGLED.given(), "private import": lambda x, y: MANGLED.imported(),
+    "private nonlocal": lambda x, y: MANGLED.shared(), "super of another": lambda x, y: ONE.found(),
+    "super": lambda x, y: ONE.listed(), "slot": lambda x, y: SLOTS.behind(), "qualified": qualified,
+    "documented": documented, "in": lambda x, y: 7.0 if UNEQUAL in Bag() else 0.0, "again": again,
+    "borrowed method": lambda x, y: Helped().borrowed(x),
+}  # fmt: skip
+NOT_FOLLOWED = (
+    "data descriptor", "own property", "cached buffer", "cached array", "cached list", "global function",
+    "global import", "nonlocal function", "changed factory", "turned tuple", "private keyword",
+    "private import", "private nonlocal", "super of another", "qualified", "documented",
+)  # fmt: skip
+
+
+def is_right(model, tracer):
+    """Whether what is traced holds NumPy's values; None where it is refused."""
+    points = np.stack([0.3 + np.array([-3e-8, 0.0, 1e-8]), np.full(3, 0.4317)], axis=1)
+    try:
+        if tracer == "fit":
+            found = enclose(trace(model, states=2, controls=0), points, points, states=2)
+            lower, upper = (found.lower - found.rounding)[:, 0], (found.upper + found.rounding)[:, 0]
+        else:
+            again = enclose_again(trace_again(model, 2, 0, 1), points, points, slopes=True)
+            lower, upper = (again.lower - again.error)[0], (again.upper + again.error)[0]
+    except (EnclosureError, UnboundedError):
+        return None
+    values = value_of(model, points)
+    return bool((lower <= values).all() and (values <= upper).all())
+
+
+@pytest.mark.parametrize("tracer", ["fit", "verify"])
+@pytest.mark.parametrize("name", PYTHONS)
+def test_what_python_does_is_done_or_refused(name, tracer):
+    assert is_right(by_row(PYTHONS[name]), tracer) is (None if name in NOT_FOLLOWED else True)
+
+
+@pytest.mark.parametrize("tracer", ["fit", "verify"])
+@pytest.mark.parametrize(
+    ("annotation", "answer"),
+    [("seen.append(1.0)", None), ("seen[0]", None), ("COUNTER.next", None), ("np.ndarray", True),
+     ("list[np.ndarray]", True), ("float", True)],
+)  # fmt: skip
+def test_annotations_are_evaluated_or_refused(tmp_path, annotation, answer, tracer):
+    path = tmp_path / "annotated.py"
+    path.write_text(
+        "import numpy as np\n"
+        "class Counter:\n"
+        "    seen = []\n"
+        "    @property\n"
+        "    def next(self):\n"
+        "        self.seen.append(1.0)\n"
+        "COUNTER = Counter()\n"
+        "def row(x, y):\n"
+        "    seen = [0.0]\n"
+        f"    def inner(z: {annotation}):\n"
+        "        return z\n"
+        "    return len(seen) + len(COUNTER.seen) * inner(x)\n"
+    )
+    names: dict = {"__name__": "annotated"}
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
+    assert is_right(by_row(names["row"]), tracer) is answer
+
+
+@pytest.mark.parametrize("tracer", ["fit", "verify"])
+def test_super_of_the_users_is_called_as_it_is(tmp_path, tracer):
+    path = tmp_path / "named_super.py"
+    path.write_text(
+        "def super(*given):\n    return 7.0 * len(given)\n"
+        "class Model:\n    def found(self):\n        return super()\n"
+        "MODEL = Model()\n"
+        "def row(x, y):\n    return MODEL.found() + x\n"
+    )
+    names: dict = {"__name__": "named_super"}
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
+    assert is_right(by_row(names["row"]), tracer) is True

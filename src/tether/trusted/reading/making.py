@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -43,9 +44,10 @@ def construct(reader: Reader, kind: type, arguments: tuple[Any, ...], options: d
 
 
 def _named_tuple(reader: Reader, kind: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    names, defaults = kind._fields, kind._field_defaults
-    if not _is_plain_tuple(vars(kind).get("__new__"), names):
+    names, new = kind._fields, vars(kind).get("__new__")
+    if not _is_plain_tuple(new, names):
         reader.refuse(f"it makes a {kind.__name__}, which has a way of its own to be made")
+    defaults = _defaults(getattr(new, "__func__", new))
     values = _values(kind.__name__, names, arguments, options)
     missing = [name for name in names if name not in values and name not in defaults]
     if missing:
@@ -59,8 +61,27 @@ def _is_plain_tuple(new: Any, names: tuple[str, ...]) -> bool:
     like = compile(text, "<named tuple>", "eval").co_consts[0]
     new = getattr(new, "__func__", new)
     code = getattr(new, "__code__", None)
-    same = code is not None and (code.co_code, code.co_names) == (like.co_code, like.co_names)
-    return same and new.__globals__.get("_tuple_new") == tuple.__new__
+    return (
+        code is not None
+        and _shape(code) == _shape(like)
+        and new.__globals__.get("_tuple_new") == tuple.__new__
+    )
+
+
+def _shape(code: Any) -> tuple[Any, ...]:
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+    kinds = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, counts, kinds
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    """The defaults of a function's arguments, by their names."""
+    names, values = (
+        function.__code__.co_varnames[: function.__code__.co_argcount],
+        function.__defaults__ or (),
+    )
+    given = dict(zip(names[len(names) - len(values) :], values, strict=True))
+    return given | (function.__kwdefaults__ or {})
 
 
 def _values(name: str, names: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
@@ -73,7 +94,7 @@ def _values(name: str, names: Any, arguments: tuple[Any, ...], options: dict[str
 
 def _code(function: Any) -> Any:
     code = getattr(function, "__code__", None)
-    return None if code is None else (code.co_code, code.co_consts, code.co_names, code.co_varnames)
+    return None if code is None else (*_shape(code), code.co_consts)
 
 
 def _is_generated(kind: type) -> bool:
@@ -112,20 +133,33 @@ def _initialize(
     keywords = [f.name for f in fields if f.init and f.kw_only]
     values = _values(kind.__name__, names, arguments, {k: v for k, v in options.items() if k not in keywords})
     values |= {k: v for k, v in options.items() if k in keywords}
+    defaults = _defaults(vars(kind)["__init__"])
     for f in fields:
+        if not f.init and f.default_factory is dataclasses.MISSING:
+            continue
         if f.name in values:
             value = values[f.name]
-        elif f.default is not dataclasses.MISSING:
-            value = f.default
         elif f.default_factory is not dataclasses.MISSING:
+            _check_factory(reader, kind, f)
             value = reader.call(f.default_factory)
-        elif f.init:
-            raise TypeError(f"{kind.__name__}() is missing `{f.name}`")
+        elif f.name in defaults:
+            value = defaults[f.name]
         else:
-            continue
+            raise TypeError(f"{kind.__name__}() is missing `{f.name}`")
         if kind.__dataclass_params__.frozen:
             set_plainly(reader, made, f.name, value)
         else:
             set_attribute(reader, value, made, f.name)
     if hasattr(kind, "__post_init__"):
         reader.call(reader.attribute(made, "__post_init__"))
+
+
+def _check_factory(reader: Reader, kind: Any, found: Any) -> None:
+    """Refuses a field whose default is not what its class was made with."""
+    init = vars(kind)["__init__"]
+    cells = dict(zip(init.__code__.co_freevars, init.__closure__ or (), strict=True))
+    names = f"_dflt_{found.name}", f"__dataclass_dflt_{found.name}__"
+    held = [cells[name].cell_contents for name in names if name in cells]
+    asked = not found.init or _defaults(init).get(found.name) is dataclasses._HAS_DEFAULT_FACTORY  # type: ignore[attr-defined]
+    if held != [found.default_factory] or not asked:
+        reader.refuse(f"it makes a {kind.__name__}, whose fields were changed")

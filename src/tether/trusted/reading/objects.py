@@ -6,8 +6,10 @@ What Python looks up on a class is looked up here, so that each method of the us
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import types
+from collections import namedtuple
 from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from tether.trusted.reading.kinds import (
     FUNCTIONS,
     ITERATORS,
     MOVED,
+    NUMBERS,
     POLYNOMIALS,
     READ,
     is_engine,
@@ -32,12 +35,17 @@ from tether.trusted.reading.kinds import (
 if TYPE_CHECKING:
     from tether.trusted.reading.reader import Reader
 
+_Fields = namedtuple("_Fields", ["one"])
 PARTIAL = functools.partial
 _SPECIAL = frozenset(
     {"__call__", "__doc__", "__file__", "__init__", "__module__", "__name__", "__post_init__", "__qualname__",
      "__setattr__", "__version__"}
 )  # fmt: skip
 """Names with two underscores on either side that tell nothing of numbers; no others may be used."""
+_TITLES = ("__doc__", "__name__", "__qualname__")
+_DATA = (property, types.MemberDescriptorType, types.GetSetDescriptorType, type(_Fields.one))
+_NATIVE = (*_DATA[1:], types.MethodType)
+"""Entries of classes by which Python finds a value without anybody's code."""
 _METHODS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
     "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
@@ -108,11 +116,13 @@ def attribute(reader: Reader, value: Any, name: str) -> Any:
         return _of_class(reader, value, name)
     if kind is super:
         return _of_parents(reader, value, name)
-    if is_object(reader, value):
+    if name in _TITLES and isinstance(value, types.FunctionType | types.MethodType | PARTIAL):
+        reader.refuse(f"it uses `{name}` of a function")
+    if is_object(reader, value) or is_namedtuple(kind):
         return _of_object(reader, value, name)
     if kind is np.ndarray and name not in ARRAYS_OWN:
         reader.refuse(f"it uses `{name}` of an array", "Use NumPy's functions")
-    known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray or is_namedtuple(kind)
+    known = kind in ATOMS | MOVED | READ | ITERATORS or kind is np.ndarray
     if known or isinstance(
         value, (*FUNCTIONS, *DESCRIBED, *POLYNOMIALS, slice, PARTIAL, np.random.Generator)
     ):
@@ -130,7 +140,7 @@ def _of_class(reader: Reader, kind: type, name: str) -> Any:
     if not is_users_class(kind) or issubclass(kind, Enum):
         return getattr(kind, name)  # Python's own, or NumPy's
     found = _found(kind.__mro__, name)
-    if found is _found:
+    if found is _found or name in ("__name__", "__qualname__"):
         return getattr(kind, name)
     return _bound(reader, found, None, kind)
 
@@ -141,14 +151,17 @@ def _of_parents(reader: Reader, value: Any, name: str) -> Any:
     found = _found(kinds[kinds.index(value.__thisclass__) + 1 :], name)
     if found is _found:
         reader.refuse(f"it uses `{name}` of `super`")
-    return _bound(reader, found, value.__self__, value.__self_class__)
+    owner = None if value.__self__ is value.__self_class__ else value.__self__
+    return _bound(reader, found, owner, value.__self_class__)
 
 
 def _of_object(reader: Reader, value: Any, name: str) -> Any:
     kind = type(value)
     _check_plain(reader, kind)
     found = _found(kind.__mro__, name)
-    if type(found) in (property, types.MemberDescriptorType, types.GetSetDescriptorType):
+    if found is not _found and any(hasattr(type(found), part) for part in ("__set__", "__delete__")):
+        if type(found) not in _DATA and not _is_enums(found, name):
+            reader.refuse(f"it uses `{name}`, a {type(found).__name__}, which cannot be followed")
         return _bound(reader, found, value, kind)
     held = _names(value)
     if held is not None and name in held:
@@ -158,6 +171,11 @@ def _of_object(reader: Reader, value: Any, name: str) -> Any:
             return getattr(value, name)
         raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
     return _bound(reader, found, value, kind)
+
+
+def _is_enums(found: Any, name: str) -> bool:
+    """Whether an entry of a class is `name` or `value` of all enumerations."""
+    return name in ("name", "value") and found is vars(Enum)[name]
 
 
 def _names(value: Any) -> dict[str, Any] | None:
@@ -180,7 +198,7 @@ def _bound(reader: Reader, found: Any, value: Any, kind: type) -> Any:
     descriptor: Any = found
     if type(found) is staticmethod:
         return descriptor.__func__
-    if type(found) is classmethod:
+    if type(found) is classmethod and type(descriptor.__func__) is types.FunctionType:
         return types.MethodType(descriptor.__func__, kind)
     if type(found) is property and value is not None:
         return reader.call(descriptor.fget, value)
@@ -190,18 +208,30 @@ def _bound(reader: Reader, found: Any, value: Any, kind: type) -> Any:
         return descriptor if value is None else type(descriptor).__get__(descriptor, value, kind)
     if not hasattr(type(descriptor), "__get__"):
         return descriptor
-    native = type(descriptor).__module__ in ("builtins", "collections", "_collections", "enum", "types")
-    if not native or value is None or isinstance(descriptor, property):
+    native = type(found) in _NATIVE or any(_is_enums(found, name) for name in ("name", "value"))
+    if not native or value is None:
         reader.refuse(f"it uses a {type(descriptor).__name__}, which cannot be followed")
-    return getattr(value, getattr(descriptor, "__name__", None) or descriptor.name)
+    return type(descriptor).__get__(descriptor, value, kind)
 
 
 def _cached(reader: Reader, found: Any, value: Any) -> Any:
-    """A property that is computed once: it is the same each time, and kept where that changes nothing."""
+    """A property that is computed once.
+
+    Of an object that was there before, it is computed each time: what it gives must not be one that changes.
+    """
     result = reader.call(found.func, value)
     if reader.is_own(value):
         value.__dict__[found.attrname] = result
+    elif type(result) is np.ndarray and not result.dtype.hasobject:
+        result = result.copy()  # which M did not make, and may not change
+    elif not _is_fixed(result):
+        what = f"`{found.attrname}`, a cached {type(result).__name__}"
+        reader.refuse(f"it uses {what} of an object that was there before", "Compute it in __init__")
     return result
+
+
+def _is_fixed(value: Any) -> bool:
+    return type(value) in NUMBERS or (type(value) is tuple and all(map(_is_fixed, value)))
 
 
 def set_attribute(reader: Reader, value: Any, owner: Any, name: str) -> None:
@@ -225,8 +255,8 @@ def set_plainly(reader: Reader, owner: Any, name: str, value: Any) -> None:
     if type(found) is property:
         reader.call(found.fset, owner, value)
         return
-    known = (types.MemberDescriptorType, functools.cached_property, types.FunctionType)
-    if found is not _found and hasattr(type(found), "__set__") and not isinstance(found, known):
+    written = found is not _found and hasattr(type(found), "__set__")
+    if written and type(found) is not types.MemberDescriptorType:
         reader.refuse(f"it sets `{name}`, a {type(found).__name__}")
     object.__setattr__(owner, name, value)
 
@@ -343,7 +373,7 @@ def contains(reader: Reader, values: Any, value: Any) -> bool:
     found = special(reader, values, "__contains__")
     if found is not None:
         return reader.truth(reader.call(found, value))
-    return any(reader.truth(reader.binary("==", part, value)) for part in iterate(reader, values))
+    return any(reader.compare("in", value, (part,)) for part in iterate(reader, values))
 
 
 def item(reader: Reader, values: Any, index: Any) -> Any:
@@ -379,10 +409,19 @@ def iterate(reader: Reader, values: Any) -> Iterator[Any]:
     return _stepped(reader, found) if is_object(reader, found) else reader.iterate(found)
 
 
+class _Steps:
+    """An iterator of the user's, which is asked each time: it may go on after its end."""
+
+    def __init__(self, reader: Reader, values: Any) -> None:
+        self._reader, self._values = reader, values
+
+    def __iter__(self) -> _Steps:
+        return self
+
+    def __next__(self) -> Any:
+        return _called(self._reader, self._values, "__next__")
+
+
 def _stepped(reader: Reader, values: Any) -> Iterator[Any]:
-    while True:
-        try:
-            found = _called(reader, values, "__next__")
-        except StopIteration:
-            return
-        yield found
+    """An iterator that is known to the reader, and remembers no end."""
+    return reader.fresh(itertools.accumulate(_Steps(reader, values), lambda _, part: part))

@@ -10,6 +10,7 @@ import ast
 from typing import Any
 
 READER = "__reader__"
+_SUPER = "__reader_super__"
 _TEMPORARY = "__reader_{}__"
 _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -31,6 +32,12 @@ _REFUSED: dict[type[ast.AST], str] = {
     ast.ClassDef: "it makes a class",
     ast.Match: "it matches patterns",
 }
+_BINDING = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+_GENERIC = frozenset(
+    {"Callable", "Dict", "Iterable", "Iterator", "List", "Literal", "Mapping", "NDArray", "Optional",
+     "Sequence", "Tuple", "Union", "dict", "frozenset", "list", "ndarray", "set", "tuple", "type"}
+)  # fmt: skip
+"""What is subscripted in annotations."""
 for _name, _why in {"TryStar": "it catches errors", "TypeAlias": "it names a type"}.items():
     if hasattr(ast, _name):
         _REFUSED[getattr(ast, _name)] = _why
@@ -55,9 +62,16 @@ def rewritten(function: ast.FunctionDef | ast.Lambda, outside: frozenset[str], o
     _check_names(function, outside)
     arguments = function.args
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+    for part in _parts(arguments):
+        part.annotation = None
     if isinstance(function, ast.FunctionDef):
-        function.decorator_list = []
+        function.decorator_list, function.returns = [], None
     return ast.fix_missing_locations(_Rewriter(owner).visit(function))
+
+
+def _parts(arguments: ast.arguments) -> list[ast.arg]:
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [*every, *(part for part in (arguments.vararg, arguments.kwarg) if part is not None)]
 
 
 def _check_names(function: ast.AST, outside: frozenset[str]) -> None:
@@ -73,15 +87,25 @@ def _check_names(function: ast.AST, outside: frozenset[str]) -> None:
         elif isinstance(node, ast.Nonlocal):
             shared.update({name: "nonlocal" for name in node.names if name in outside})
     for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id in shared and not isinstance(node.ctx, ast.Load):
-            why = f"it keeps something between calls, in the {shared[node.id]} variable `{node.id}`"
-            raise UnreadableError(why, node.lineno)
+        for name in shared.keys() & (set() if node is function else _written(node)):
+            why = f"it keeps something between calls, in the {shared[name]} variable `{name}`"
+            raise UnreadableError(why, getattr(node, "lineno", 0))
+
+
+def _written(node: ast.AST) -> set[str]:
+    """The names that a part of the code assigns to, or deletes."""
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Load) else {node.id}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(part.asname or part.name).partition(".")[0] for part in node.names}
+    return {node.name} if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else set()
 
 
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, owner: str | None) -> None:
         self._owner = owner.lstrip("_") if owner else ""
         self._count = 0
+        self._super = False  # whether `super()` is used
         self._first: list[str] = []  # first arguments of the functions around, which `super()` means
 
     def visit(self, node: ast.AST) -> Any:
@@ -105,6 +129,12 @@ class _Rewriter(ast.NodeTransformer):
     def _mangled(self, name: str) -> str:
         private = self._owner and name.startswith("__") and not name.endswith("__")
         return f"_{self._owner}{name}" if private else name
+
+    def _check_plain(self, node: Any, *names: str) -> None:
+        """Refuses names of a class's own where Python's versions differ in what they are."""
+        for name in names:
+            if self._mangled(name) != name:
+                raise UnreadableError(f"it uses the name `{name}` inside a class", node.lineno)
 
     def _all(self, nodes: list[Any]) -> list[Any]:
         return [self.visit(node) for node in nodes]
@@ -198,15 +228,26 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and self._first:
-            node.args = [self._loaded(node, "__class__"), self._loaded(node, self._first[-1])]
-        call = self._ask(node, "call", self.visit(node.func), *self._all(node.args))
+        given = self._all(node.args)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            given = [self._of_super(node)]
+        call = self._ask(node, "call", self.visit(node.func), *given)
         for part in node.keywords:
             value = self.visit(part.value)
-            part.arg = None if part.arg is None else self._mangled(part.arg)
+            self._check_plain(node, part.arg or "")
             part.value = value if part.arg is not None else self._ask(part.value, "mapping", value)
         call.keywords = node.keywords
         return call
+
+    def _of_super(self, node: ast.Call) -> Any:
+        """What `super()` means, where it is Python's own."""
+        if len(self._first) != 1 or not self._first[0] or node.keywords:
+            raise UnreadableError("it uses `super()` in a function inside another", node.lineno)
+        own = ast.Compare(self._loaded(node, "super"), [ast.Is()], [self._loaded(node, _SUPER)])
+        meant = [self._loaded(node, "__class__"), self._loaded(node, self._first[0])]
+        both = ast.IfExp(own, ast.Tuple(meant, ast.Load()), ast.Tuple([], ast.Load()))
+        self._super = True
+        return ast.Starred(both, ast.Load())
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         node.value = self._ask(node.value, "text", self.visit(node.value))
@@ -233,50 +274,52 @@ class _Rewriter(ast.NodeTransformer):
         return self._ask(node, "fresh", node)
 
     def visit_ListComp(self, node: Any) -> ast.AST:
+        self._first.append("")
         node.generators = [part for whole in node.generators for part in self._generators(whole)]
         node.elt = self.visit(node.elt)
+        self._first.pop()
         return self._ask(node, "fresh", node)
 
     visit_SetComp = visit_GeneratorExp = visit_ListComp
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        self._first.append("")
         node.generators = [part for whole in node.generators for part in self._generators(whole)]
         node.key, node.value = self.visit(node.key), self.visit(node.value)
+        self._first.pop()
         return self._ask(node, "fresh", node)
 
     def _generators(self, whole: ast.comprehension) -> list[ast.comprehension]:
         """``for a, (b, c) in d`` as one loop for each unpacking."""
         if whole.is_async:
             raise UnreadableError("it uses `async`", whole.target.lineno)
-        found: list[ast.comprehension] = []
-        waiting: list[tuple[Any, ast.AST]] = [
-            (whole.target, self._ask(whole.iter, "iterate", self.visit(whole.iter)))
-        ]
-        while waiting:
-            target, source = waiting.pop(0)
-            if isinstance(target, ast.Name):
-                found.append(ast.comprehension(self.visit(target), source, [], 0))  # type: ignore[arg-type]
-                continue
-            if not found:  # one value after the other, which is then taken apart
-                name = self._temporary()
-                found.append(ast.comprehension(self._stored(target, name), source, [], 0))  # type: ignore[arg-type]
-                source = self._once(target, name)
-            flat, rest = self._flat(target)
-            found.append(ast.comprehension(flat, source, [], 0))  # type: ignore[arg-type]
-            for part, name in rest:
-                if isinstance(part, ast.Starred):
-                    many = self._ask(part, "fresh", self._loaded(part, name))
-                    whole_list = ast.copy_location(ast.Tuple([many], ast.Load()), part)
-                    waiting.append((part.value, whole_list))
-                else:
-                    waiting.append((part, self._once(part, name)))
+        found = self._bound(whole.target, self._ask(whole.iter, "iterate", self.visit(whole.iter)))
         found[-1].ifs = [self._ask(test, "truth", self.visit(test)) for test in whole.ifs]
         return found
 
-    def _once(self, node: ast.AST, name: str) -> ast.AST:
-        """A loop that goes through once, with what a value is taken apart into."""
-        parts = self._ask(node, "iterate", self._loaded(node, name))
-        return ast.copy_location(ast.Tuple([parts], ast.Load()), node)
+    def _bound(self, target: Any, source: ast.AST) -> list[ast.comprehension]:
+        """The loops that bind the names in a target, from left to right, to each value of a source."""
+        if isinstance(target, ast.Name):
+            return [ast.comprehension(self.visit(target), source, [], 0)]  # type: ignore[arg-type]
+        name = self._temporary()  # one value after the other, which is then taken apart
+        flat, rest = self._flat(target)
+        found = [
+            ast.comprehension(self._stored(target, name), source, [], 0),  # type: ignore[arg-type]
+            ast.comprehension(flat, self._once(target, self._taken(target, name)), [], 0),  # type: ignore[arg-type]
+        ]
+        for part, name in rest:
+            value: ast.expr = self._loaded(part, name)
+            if isinstance(part, ast.Starred):
+                part, value = part.value, self._ask(part, "fresh", value)
+            found += self._bound(part, self._once(part, value))
+        return found
+
+    def _taken(self, node: ast.AST, name: str) -> ast.expr:
+        return self._ask(node, "iterate", self._loaded(node, name))
+
+    def _once(self, node: ast.AST, value: ast.expr) -> ast.AST:
+        """A loop that goes through once, with one value."""
+        return ast.copy_location(ast.Tuple([value], ast.Load()), node)
 
     def _loaded(self, node: ast.AST, name: str) -> ast.expr:
         return ast.copy_location(ast.Name(name, ast.Load()), node)
@@ -285,15 +328,17 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Name(name, ast.Store()), node)
 
     def _flat(self, target: ast.AST) -> tuple[ast.expr, list[tuple[ast.expr, str]]]:
-        """A target of names alone, and for each other target in it the name that takes its place."""
+        """A target of names alone, and for each part of the other the name that takes its place.
+
+        Where all are names, they are themselves: Python assigns to them from left to right.
+        """
         if not isinstance(target, ast.Tuple | ast.List):
             raise UnreadableError("it assigns to a part of something in a loop", getattr(target, "lineno", 0))
+        if all(isinstance(part, ast.Name) for part in target.elts):
+            return ast.copy_location(ast.Tuple(self._all(target.elts), ast.Store()), target), []
         flat: list[ast.expr] = []
         rest: list[tuple[ast.expr, str]] = []
         for part in target.elts:
-            if isinstance(part, ast.Name):
-                flat.append(self.visit(part))
-                continue
             name, starred = self._temporary(), isinstance(part, ast.Starred)
             rest.append((part, name))
             stored = self._stored(part, name)
@@ -334,8 +379,13 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(self._ask(node, name, *arguments)), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if any(isinstance(part, _BINDING) for part in ast.walk(node.annotation)):
+            raise UnreadableError("it computes in an annotation: leave it out", node.lineno)
         if node.value is None:
-            return ast.copy_location(ast.Pass(), node)
+            if not isinstance(node.target, ast.Name):
+                raise UnreadableError("it annotates a part of something", node.lineno)
+            node.target, node.annotation = self.visit(node.target), ast.Constant(None)
+            return ast.fix_missing_locations(node)  # the name is of this function
         return self._assigned(node, node.target, self.visit(node.value))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.AST]:
@@ -385,28 +435,40 @@ class _Rewriter(ast.NodeTransformer):
         node.body, node.orelse = [*first, *self._block(node.body)], self._block(node.orelse)
         return node
 
+    def visit_Global(self, node: Any) -> ast.AST:
+        self._check_plain(node, *node.names)
+        return node
+
+    visit_Nonlocal = visit_Global
+
     def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.AST:
         node.value = self._ask(node.value, "iterate", self.visit(node.value))
         return node
 
     def visit_Import(self, node: ast.Import) -> list[ast.AST]:
+        self._check_plain(node, *_written(node))
         return [*(self._done(node, "importing", part.name) for part in node.names), node]
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.AST]:
         if node.level:
             raise UnreadableError("it imports relative to its package: import it at the top", node.lineno)
+        self._check_plain(node, *_written(node), *(part.name for part in node.names))
         return [*(self._done(node, "importing", node.module, part.name) for part in node.names), node]
 
     # Functions ------------------------------------------------------------------------------------------
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self._visit_arguments(node.args)
+        self._first.append("")
         node.body = self.visit(node.body)
+        self._first.pop()
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         if node.decorator_list:
             raise UnreadableError("it decorates a function inside", node.lineno)
+        annotations = [part.annotation for part in _parts(node.args)]
+        asked = [part for found in (*annotations, node.returns) for part in self._annotation(found)]
         node.name, node.returns = self._mangled(node.name), None
         self._visit_arguments(node.args)
         extra: list[Any] = []
@@ -415,14 +477,30 @@ class _Rewriter(ast.NodeTransformer):
             extra = [self._noted(node, name, self._ask(node, "fresh", self._loaded(node, name)))]
         own = [*node.args.posonlyargs, *node.args.args]
         self._first.append(own[0].arg if own else "")
-        node.body = [*extra, *self._block(node.body)]
+        body = self._block(node.body)
         self._first.pop()
-        return node
+        if self._super and not self._first:
+            extra.append(ast.ImportFrom("builtins", [ast.alias("super", _SUPER)], 0))
+        node.body = [*extra, *body]
+        return [*asked, node] if asked else node
+
+    def _annotation(self, node: ast.expr | None) -> list[ast.AST]:
+        """What Python evaluates of an annotation of a function inside, where somebody's code may run."""
+        if node is None or isinstance(node, ast.Name | ast.Constant):
+            return []
+        if isinstance(node, ast.Attribute):
+            return [*self._annotation(node.value), ast.copy_location(ast.Expr(self.visit(node)), node)]
+        if isinstance(node, ast.Tuple | ast.List):
+            return [asked for part in node.elts for asked in self._annotation(part)]
+        if (
+            isinstance(node, ast.Subscript)
+            and getattr(node.value, "id", getattr(node.value, "attr", "")) in _GENERIC
+        ):
+            return [*self._annotation(node.value), *self._annotation(node.slice)]
+        raise UnreadableError("it computes in an annotation: leave it out", node.lineno)
 
     def _visit_arguments(self, arguments: ast.arguments) -> None:
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        for part in (*every, arguments.vararg, arguments.kwarg):
-            if part is not None:
-                part.annotation, part.arg = None, self._mangled(part.arg)
+        for part in _parts(arguments):
+            part.annotation, part.arg = None, self._mangled(part.arg)
         arguments.defaults = self._all(arguments.defaults)
         arguments.kw_defaults = [None if part is None else self.visit(part) for part in arguments.kw_defaults]
