@@ -134,11 +134,20 @@ class Flat:
     def __len__(self) -> int:
         return self._array.size
 
+    def _check_start(self) -> None:
+        if self._next:
+            refuse("flat", "must not be indexed in the middle of a loop over it", "Index the array")
+
     def __getitem__(self, index: Any) -> Any:
+        self._check_start()
+        return self._entry(index)
+
+    def _entry(self, index: Any) -> Any:
         found = np.ndarray.flat.__get__(self._array)[_plain_index(index)]  # type: ignore[attr-defined]
         return found.view(Traced) if isinstance(found, np.ndarray) else _scalar(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        self._check_start()
         array = self._array
         if array.size and all(map(is_condition, array.flat)):
             refuse("flat", "of conditions cannot be assigned to", "Index the array")
@@ -151,7 +160,7 @@ class Flat:
         if self._next >= len(self):
             raise StopIteration
         self._next += 1
-        return self[self._next - 1]
+        return self._entry(self._next - 1)
 
     def copy(self) -> Any:
         """A copy, along one axis."""
@@ -315,6 +324,8 @@ def stand_in(value: Any) -> Any:
     """A plain value of the kind and layout that a value of the trace has in M."""
     if type(value) is Whole:
         return 1
+    if type(value) is Plain:
+        return True if value.is_condition else 1.0
     if isinstance(value, Node):
         return np.True_ if value.is_condition else np.float64(1.0)
     if isinstance(value, Traced):

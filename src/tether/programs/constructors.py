@@ -22,6 +22,8 @@ _EMPTY = frozenset({np.empty, np.empty_like})
 
 def made(function: Any, result: Any) -> Any:
     """What NumPy made of plain numbers: floats may be overwritten by nodes."""
+    if function in _EMPTY and result.dtype != np.float64 and result.size:
+        refuse("empty", f"must be of float64; got {result.dtype}", "Start from np.zeros")
     if result.dtype != np.float64 or not (function in _MADE or function in _EMPTY):
         return result
     array = conform("array", result.astype(object), lambda: result, (), {}).view(Traced)

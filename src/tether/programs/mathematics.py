@@ -96,7 +96,7 @@ def _operated(ufunc: np.ufunc, one: Any, two: Any) -> Any:
 def _sum(values: list[Any], start: Any = 0) -> Any:
     """Python's own `sum`: of Python's floats it is compensated from 3.12 on, of all else it is in order."""
     parts = values if type(start) is int and start == 0 else [start, *values]
-    if any(type(part) is Plain and not part.is_condition for part in parts):
+    if any(type(part) is float or (type(part) is Plain and not part.is_condition) for part in parts):
         return _sum_of_floats(parts)
     total: Any = 0
     for part in parts:

@@ -25,9 +25,14 @@ _UNKNOWN = frozenset(
      "nditer", "nested_iters", "printoptions", "promote_types", "put_along_axis", "require", "result_type",
      "save", "savetxt", "savez", "savez_compressed", "set_printoptions", "setbufsize", "seterr",
      "seterrcall", "shares_memory", "show_config", "show_runtime", "test", "typename", "vectorize",
-     "busdaycalendar", "recarray", "record", "chararray", "isdtype", "lexsort"}
+     "as_strided", "busdaycalendar", "recarray", "record", "chararray", "isdtype", "lexsort"}
 )  # fmt: skip
 """What NumPy has besides what computes."""
+_CHOOSING = frozenset(
+    {"all", "amax", "amin", "any", "copyto", "max", "mean", "min", "nanmax", "nanmean", "nanmin", "nanprod",
+     "nanstd", "nansum", "nanvar", "prod", "reduce", "std", "sum", "var"}
+)  # fmt: skip
+"""What takes `where`, and leaves nothing unset."""
 _CLASSES = frozenset({np.poly1d, np.polynomial.Polynomial, np.dtype, np.finfo, np.iinfo, np.ndindex})
 
 
@@ -73,6 +78,7 @@ def computed(reader: Reader, function: Any, arguments: Arguments, options: Optio
 
 def natively(reader: Reader, name: Any, function: Any, arguments: Arguments, options: Options) -> Any:
     """What is computed of plain values, by whoever does it in M."""
+    check_where(reader, getattr(function, "__name__", ""), function, arguments, options)
     try:
         result = function(*arguments, **options)
     except ValueError as error:
@@ -80,6 +86,18 @@ def natively(reader: Reader, name: Any, function: Any, arguments: Arguments, opt
             raise
         reader.refuse("it must not change what it did not make; it changes an array", "Copy it first")
     return reader.made(name, result, (*arguments, *options.values()))
+
+
+def check_where(reader: Reader, name: str, function: Any, arguments: Arguments, options: Options) -> None:
+    """Refuses `where` that leaves entries of a new array as the memory was."""
+    if options.get("where", True) is True or name in _CHOOSING:
+        return
+    out = options.get("out")
+    outs = out if type(out) is tuple else (out,)
+    if type(function) is np.ufunc and len(arguments) > function.nin:
+        outs = (*arguments[function.nin :], *(None,) * (function.nargs - len(arguments)))
+    if any(part is None for part in outs):
+        reader.refuse("it uses `where` without `out`, which leaves entries unset", "Use np.where")
 
 
 def known(reader: Reader, result: Any) -> Any:

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.trusted.reading import objects
-from tether.trusted.reading.computing import NUMPYS, Arguments, Options, computed, given, natively
+from tether.trusted.reading.computing import (
+    NUMPYS,
+    Arguments,
+    Options,
+    check_where,
+    computed,
+    given,
+    natively,
+)
 from tether.trusted.reading.kinds import ATOMS, ITERATORS
-from tether.trusted.reading.pythons import make_dict, make_sorted, step
+from tether.trusted.reading.pythons import make_sorted, step, update
 
 if TYPE_CHECKING:
     from tether.trusted.reading.reader import Reader
@@ -41,7 +49,7 @@ _CHANGES = frozenset(
      "setdefault", "popitem", "add", "discard", "appendleft", "popleft", "rotate"}
 )  # fmt: skip
 _BY_KEY = frozenset({"get", "pop", "setdefault", "insert", "add", "discard", "rotate"})
-_OF_CLASSES = frozenset({(dict, "fromkeys"), (float, "fromhex"), (int, "from_bytes")})
+_OF_CLASSES = frozenset({(float, "fromhex"), (int, "from_bytes")})
 
 
 def compiled(reader: Reader, function: Any, arguments: Arguments, options: Options) -> Any:
@@ -93,6 +101,8 @@ def method(
         return reader.fresh(
             part for values in reader.iterate(arguments[0]) for part in reader.iterate(values)
         )
+    if owner is dict and name == "fromkeys" and not options and 0 < len(arguments) < 3:
+        return reader.fresh(dict.fromkeys(reader.iterate(arguments[0]), *arguments[1:]))
     if not _is_computed(reader, owner, name):
         reader.refuse(f"it uses `{name}` of a {kind.__name__}")
     if kind is str and name == "join":
@@ -124,15 +134,27 @@ def _moved(
     if name in _BY_KEY and any(type(value) in reader.symbols.kinds for value in arguments[:1]):
         reader.refuse("it looks something up by a number that is not known", "Use np.where")
     if name == "sort":
-        owner[:] = make_sorted(reader, owner, *arguments, **options)
+        _sort(reader, owner, *arguments, **options)
     elif name == "extend":
-        owner.extend(list(reader.iterate(arguments[0])))
+        owner.extend(reader.handed(*arguments, **options))
     elif name == "update":
-        owner.update(make_dict(reader, *arguments, **options))
+        update(reader, owner, *arguments, **options)
     else:
         found = function(*arguments, **options)
         return reader.fresh(found) if name == "copy" else found
     return None
+
+
+def _sort(reader: Reader, owner: list[Any], **options: Any) -> None:
+    """``list.sort``: while it sorts, the list is empty."""
+    values = owner[:]
+    owner.clear()
+    try:
+        values = make_sorted(reader, values, **options)
+    finally:
+        if owner:
+            reader.refuse("it changes a list while it sorts it")
+        owner[:] = values
 
 
 def _of_ufunc(reader: Reader, owner: Any, function: Any, arguments: Arguments, options: Options) -> Any:
@@ -157,6 +179,7 @@ def _of_array(
         reader.refuse("it uses an array of objects", "Make it with np.array")
     if name in _CHANGES:
         reader.check_own(owner)
+    check_where(reader, name, function, arguments, options)
     if not symbolic:
         return reader.made(name, function(*arguments, **options), (owner, *arguments, *options.values()))
     same = getattr(np, name, None)

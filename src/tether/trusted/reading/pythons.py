@@ -15,7 +15,7 @@ import numpy as np
 
 from tether.trusted.reading import objects
 from tether.trusted.reading.computing import computed, given
-from tether.trusted.reading.kinds import ATOMS, ITERATORS, is_namedtuple
+from tether.trusted.reading.kinds import ATOMS, ITERATORS, READ, is_namedtuple
 
 if TYPE_CHECKING:
     from tether.trusted.reading.reader import Reader
@@ -26,6 +26,7 @@ _RNG = np.random.default_rng
 
 
 _NOTHING = object()
+_REAL = (int, float, np.integer, np.floating, np.bool_)
 
 
 def _len(reader: Reader, values: Any) -> Any:
@@ -39,43 +40,68 @@ def _len(reader: Reader, values: Any) -> Any:
 
 
 def _sum(reader: Reader, values: Any, /, start: Any = 0) -> Any:
-    parts = list(reader.iterate(values))
-    if any(objects.is_object(reader, part) or type(part) in (list, tuple) for part in (*parts, start)):
-        total = start
-        for part in parts:
-            total = reader.binary("+", total, part)
-        return total
-    given, symbolic = reader.prepared([start, *parts], "sum")
-    if symbolic:
-        return reader.symbols.call(sum, (given[1:], given[0]), {})
-    return reader.made(sum, sum(given[1:], given[0]), given)
+    if type(start) in (str, bytes):
+        raise TypeError("sum() can't sum strings")
+    rest = reader.iterate(values)
+    if not _is_pythons_number(reader, start):
+        return _added(reader, start, rest)
+    leading = []  # Python's numbers, which it adds up in its own way; whatever comes then, one by one
+    for part in rest:
+        if not _is_pythons_number(reader, part):
+            return _added(reader, reader.binary("+", _total(reader, leading, start), part), rest)
+        leading.append(part)
+    return _total(reader, leading, start)
+
+
+def _is_pythons_number(reader: Reader, value: Any) -> bool:
+    kind = type(value)
+    if kind in reader.symbols.kinds:
+        return reader.symbols.is_pythons(value)
+    return kind in (int, float, bool, complex)
+
+
+def _total(reader: Reader, leading: list[Any], start: Any) -> Any:
+    if any(type(part) in reader.symbols.kinds for part in (*leading, start)):
+        return reader.symbols.call(sum, (leading, start), {}) if leading else start
+    return sum(leading, start)
+
+
+def _added(reader: Reader, total: Any, rest: Iterator[Any]) -> Any:
+    for part in rest:
+        total = reader.binary("+", total, part)
+    return total
 
 
 def _extreme(name: str) -> Callable[..., Any]:
     def extreme(reader: Reader, *values: Any, key: Any = None, default: Any = _NOTHING) -> Any:
-        parts = list(reader.iterate(values[0])) if len(values) == 1 else list(values)
-        if not parts:
-            if default is _NOTHING:
-                raise ValueError(f"{'max' if name == '>' else 'min'}() arg is an empty sequence")
-            return default
-        keys = parts if key is None else [reader.call(key, part) for part in parts]
-        best = 0
-        for k in range(1, len(parts)):
-            if reader.truth(reader.binary(name, keys[k], keys[best])):
-                best = k
-        return parts[best]
+        best = best_key = _NOTHING
+        for part in reader.iterate(values[0] if len(values) == 1 else values):
+            found = part if key is None else reader.call(key, part)
+            if best is _NOTHING or reader.truth(reader.binary(name, found, best_key)):
+                best, best_key = part, found
+        if best is not _NOTHING:
+            return best
+        if default is _NOTHING:
+            raise ValueError(f"{'max' if name == '>' else 'min'}() arg is an empty sequence")
+        return default
 
     return extreme
 
 
 def make_sorted(reader: Reader, values: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
     """``sorted``."""
-    parts = list(reader.iterate(values))
+    if type(values) in (set, frozenset) and key is None and all(type(part) is str for part in values):
+        parts = list(values)  # whatever their order is
+    else:
+        parts = list(reader.iterate(values))
     keys = parts if key is None else [reader.call(key, part) for part in parts]
-    simple = all(type(one) in ATOMS for one in keys)
-    if simple:
-        order = sorted(range(len(parts)), key=keys.__getitem__, reverse=reverse)
+    given, symbolic = reader.prepared(keys, "sorted")
+    if not symbolic:
+        order = sorted(range(len(parts)), key=given.__getitem__, reverse=reverse)
         return reader.fresh([parts[k] for k in order])
+    for one in keys:
+        if type(one) not in reader.symbols.kinds and (not isinstance(one, _REAL) or one != one):
+            reader.refuse("it sorts numbers that are not known and others", "Use np.sort")
     order = []
     for k in range(len(parts))[:: -1 if reverse else 1]:  # stable, as Python's is
         place = len(order)
@@ -119,7 +145,8 @@ def _reversed(reader: Reader, values: Any) -> Any:
         return reader.fresh(reversed(values))
     if type(values) not in (*reader.symbols.kinds, np.ndarray):
         reader.refuse(f"it reverses a {type(values).__name__}")
-    return reader.fresh(iter(list(reader.iterate(values))[::-1]))
+    places = range(_len(reader, values) - 1, -1, -1)
+    return reader.fresh(reader.item(values, k) for k in places)
 
 
 def _iter(reader: Reader, values: Any) -> Any:
@@ -157,10 +184,24 @@ def _deque(reader: Reader, values: Any = (), maxlen: int | None = None) -> Any:
 
 def make_dict(reader: Reader, values: Any = (), /, **options: Any) -> Any:
     """``dict``."""
-    if type(values) is dict:
+    return reader.fresh(update(reader, {}, values, **options))
+
+
+def update(reader: Reader, owner: dict[Any, Any], values: Any = (), /, **options: Any) -> dict[Any, Any]:
+    """``owner.update(values, **options)``: pair by pair, as they come."""
+    if type(values) in READ:
         reader.check_names(values)
-    pairs = values if type(values) is dict else [tuple(reader.iterate(p)) for p in reader.iterate(values)]
-    return reader.fresh(dict(pairs, **options))
+        owner.update(values)
+    elif objects.is_object(reader, values) or is_namedtuple(type(values)):
+        reader.refuse(f"it makes a dict of a {type(values).__name__}", "Use pairs in a list")
+    else:
+        for part in reader.iterate(values):
+            pair = tuple(reader.iterate(part))
+            if len(pair) != 2:
+                raise ValueError(f"dictionary update sequence element has length {len(pair)}; 2 is required")
+            owner[pair[0]] = pair[1]
+    owner.update(options)
+    return owner
 
 
 def _namespace(reader: Reader, **options: Any) -> Any:
@@ -168,11 +209,11 @@ def _namespace(reader: Reader, **options: Any) -> Any:
 
 
 def _reduce(reader: Reader, function: Any, values: Any, *start: Any) -> Any:
-    parts = [*start, *reader.iterate(values)]
-    if not parts:
+    rest = reader.iterate(values)
+    total = start[0] if start else next(rest, _NOTHING)
+    if total is _NOTHING:
         raise TypeError("reduce() of empty iterable with no initial value")
-    total = parts[0]
-    for part in parts[1:]:
+    for part in rest:
         total = reader.call(function, total, part)
     return total
 
@@ -201,6 +242,14 @@ def _moving(kind: Any) -> Callable[..., Any]:
         return reader.fresh(kind(*given, **options))
 
     return move
+
+
+def _chain(reader: Reader, *values: Any) -> Any:
+    return reader.fresh(part for lane in values for part in reader.iterate(lane))
+
+
+def _product(reader: Reader, *values: Any, repeat: int = 1) -> Any:
+    return reader.fresh(itertools.product(*[tuple(reader.iterate(lane)) for lane in values], repeat=repeat))
 
 
 def _repeat(reader: Reader, value: Any, times: Any = None) -> Any:
@@ -244,18 +293,35 @@ def _copy(reader: Reader, value: Any) -> Any:
 
 
 def _deepcopy(reader: Reader, value: Any) -> Any:
+    return _deeply(reader, value, {})
+
+
+def _deeply(reader: Reader, value: Any, known: dict[int, Any]) -> Any:
+    """A deep copy, in which what was one value is one again: `known` are the copies, by whose they are."""
     kind = type(value)
+    if kind in ATOMS:
+        return value
+    if id(value) in known:
+        return known[id(value)]
     if kind is list:
-        return reader.fresh([_deepcopy(reader, part) for part in value])
-    if kind is dict:
+        known[id(value)] = copied = reader.fresh([])
+        copied.extend(_deeply(reader, part, known) for part in value)
+    elif kind is dict:
         reader.check_names(value)
-        return reader.fresh({key: _deepcopy(reader, part) for key, part in value.items()})
-    if kind is tuple:
-        return tuple(_deepcopy(reader, part) for part in value)
-    return value if kind in ATOMS else _copied(reader, copy.deepcopy, value)
+        known[id(value)] = copied = reader.fresh({})
+        for key, part in value.items():
+            copied[_deeply(reader, key, known)] = _deeply(reader, part, known)
+    elif kind is tuple:
+        copied = tuple(_deeply(reader, part, known) for part in value)
+        copied = known.setdefault(id(value), copied)
+    else:
+        known[id(value)] = copied = _copied(reader, copy.deepcopy, value)
+    return copied
 
 
 def _copied(reader: Reader, function: Any, value: Any) -> Any:
+    if is_namedtuple(type(value)):
+        reader.refuse(f"it copies a {type(value).__name__}", "Make it again")
     given, symbolic = reader.prepared(value, "copy")
     if symbolic:
         return reader.symbols.call(function, (given,), {})
@@ -302,7 +368,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     map: _map, filter: _filter, zip: _zip, enumerate: _enumerate, reversed: _reversed, iter: _iter,
     next: step, list: _list, tuple: _tuple, set: _set, frozenset: _frozenset, dict: make_dict, deque: _deque,
     types.SimpleNamespace: _namespace, functools.reduce: _reduce, functools.partial: _partial,
-    itertools.accumulate: _accumulate, itertools.starmap: _starmap, itertools.repeat: _repeat,
+    itertools.chain: _chain, itertools.product: _product, itertools.accumulate: _accumulate, itertools.starmap: _starmap, itertools.repeat: _repeat,
     setattr: _setattr, bool: _bool, super: _super, range: _range, slice: _slice, copy.copy: _copy,
     copy.deepcopy: _deepcopy, _RNG: _random,
     operator.getitem: lambda reader, values, index: reader.item(values, index),
@@ -317,8 +383,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     **{
         kind: _moving(kind)
         for kind in (
-            itertools.chain, itertools.product, itertools.combinations, itertools.permutations,
-            itertools.islice, itertools.zip_longest, itertools.count, itertools.cycle, itertools.pairwise,
+            itertools.combinations, itertools.permutations, itertools.islice, itertools.zip_longest, itertools.count, itertools.cycle, itertools.pairwise,
             itertools.combinations_with_replacement,
         )
     },

@@ -46,6 +46,7 @@ _IN_PLACE = {
     ">>=": operator.irshift,
 }  # fmt: skip
 _UNARY = {"neg": operator.neg, "pos": operator.pos, "~": operator.invert, "abs": abs}
+_WHOLE = (*(np.dtype(code).type for code in np.typecodes["AllInteger"]),)
 _JOINERS = (type(np.c_), type(np.r_))
 _GRIDS = (type(np.mgrid), type(np.ogrid), type(np.s_))
 _DEEPEST = 40
@@ -145,6 +146,8 @@ class Reader:
             parts = [*value.keys(), *value.values()]
         else:
             parts = tuple.__iter__(value) if isinstance(value, tuple) else value
+        if kind in (set, frozenset) and name not in _ORDERLESS:
+            self._check_order(value)
         pairs = [self.prepared(part, name, depth + 1) for part in parts]
         found, symbolic = [pair[0] for pair in pairs], any(pair[1] for pair in pairs)
         if kind is dict:
@@ -230,6 +233,8 @@ class Reader:
         if name in ("==", "!=") and _is_named(one) and _is_named(two):
             return _BINARY[name](one, two)  # functions, classes, modules: which is which
         one, two = (tuple(tuple.__iter__(v)) if is_namedtuple(type(v)) else v for v in (one, two))
+        if name == "*" and (type(one) in (list, tuple) or type(two) in (list, tuple)):
+            one, two = (int(v) if isinstance(v, _WHOLE) else v for v in (one, two))
         if {type(one), type(two)} <= MOVED | {int, bool} and name in _MOVING:
             self.check_names(one)
             self.check_names(two)
@@ -241,7 +246,10 @@ class Reader:
         pairs = [self.prepared(operand, name) for operand in operands]
         given = [pair[0] for pair in pairs]
         if not any(pair[1] for pair in pairs):
-            return self.made(name, function(*given), given)
+            result = function(*given)
+            if type(result) in MOVED:
+                self.refuse(f"it applies `{name}` to a list and what is no int", "Use an int")
+            return self.made(name, result, given)
         if not any(map(self._is_numpys, given)):
             self.refuse(f"it applies `{name}` to lists of numbers that are not known", "Use arrays")
         return self.symbols.operator(name, *given)
@@ -274,9 +282,24 @@ class Reader:
             return objects.augmented(self, name, one, two)
         if first in (list, deque) and name == "+=":
             self.check_own(one)
-            one.extend(list(self.iterate(two)))
+            one.extend(self.handed(two))
             return one
-        if first in (list, dict, set, deque, np.ndarray):
+        if first is dict and name == "|=":
+            if second is not dict:
+                self.refuse(f"it joins a dict and a {second.__name__}", "Use two dicts")
+            self.check_own(one)
+            self.check_names(two)
+            one |= two
+            return one
+        if first in (list, deque):
+            if name == "*=" and second in _WHOLE:
+                self.refuse("it repeats a list by a number of NumPy's, in place", "Use an int")
+            if name != "*=" or second not in (int, bool):
+                return self.binary(name[:-1], one, two)
+            self.check_own(one)
+            one *= two
+            return one
+        if first in (set, np.ndarray):
             given, symbolic = self.prepared(two, name)
             if symbolic and (first is np.ndarray or second in self._kinds):
                 self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
@@ -386,7 +409,7 @@ class Reader:
             if type(index) in self._kinds:
                 self.refuse("it stores something by a number that is not known", "Use np.where")
             values[self._integer_index(index)] = (
-                list(self.iterate(value)) if type(index) is slice and kind is list else value
+                self.handed(value) if type(index) is slice and kind is list else value
             )
         elif kind is np.ndarray:
             self._set_in_array(value, values, index)
@@ -423,6 +446,8 @@ class Reader:
             if kind is np.ndarray and values.dtype.hasobject:
                 self.refuse("it goes through an array of objects", "Make it with np.array")
             self.check_names(values)
+            if kind in (set, frozenset):
+                self._check_order(values)
             return iter(values)
         if kind in ITERATORS:
             if not self.is_own(values):
@@ -431,6 +456,21 @@ class Reader:
         if is_namedtuple(kind):
             return tuple.__iter__(values)
         return objects.iterate(self, values)
+
+    def handed(self, values: Any) -> Any:
+        """What Python's own containers are given to go through: an iterator, or a container itself."""
+        found = self.iterate(values)
+        return values if type(values) in ITERABLE else found
+
+    def _check_order(self, values: Any) -> None:
+        """Refuses sets whose order is not that of their entries alone: text is elsewhere in each process."""
+        if len(values) < 2:
+            return
+        known = all(type(value) in (int, bool, float) and value == value for value in values)
+        ordered = sorted(values) if known else []
+        orders = (list(values), list(set(ordered)), list(set(ordered[::-1])))
+        if not known or not orders[0] == orders[1] == orders[2]:
+            self.refuse("it goes through a set, which is in no order", "Use a list or sorted")
 
     def mapping(self, values: Any) -> dict[Any, Any]:
         """What two stars unpack."""
@@ -471,6 +511,11 @@ class Reader:
 
 
 _MOVING = frozenset({"+", "*", "|", "&", "-", "^"})
+_ORDERLESS = frozenset(
+    {*_BINARY, *_IN_PLACE, "copy", "count", "difference", "index", "intersection", "isdisjoint", "issubset",
+     "issuperset", "sorted", "union"}
+) - {"%", "%="}  # fmt: skip
+"""To which the order of a set is nothing."""
 
 
 def _is_named(value: Any) -> bool:
