@@ -328,7 +328,7 @@ def empty_single(x, y):
 
 
 def set_of_names(x, y):
-    return NAMES[list({"alpha", "beta", "gamma"})[0]]
+    return NAMES[list({"alpha", "beta", "gamma"})[-1]]
 
 
 def loop_over_names(x, y):
@@ -341,7 +341,7 @@ def text_of_names(x, y):
 
 
 def set_by_history(x, y):
-    return float(list({8, 0, 16})[0])
+    return float(list({8, 0, 16})[-1])
 
 
 def dict_of_keyed(x, y):
@@ -358,10 +358,34 @@ def repeated_in_place(x, y):
     return float(len(two))
 
 
+def array_added_to_a_list(x, y):
+    values = [x, y]
+    values += np.array([x, y])
+    return float(len(values))
+
+
+def plain_added_to_a_list(x, y):
+    values = [1.0, 2.0]
+    values += ONES[:2]
+    return float(len(values))
+
+
+class Right(Growing):
+    def __radd__(self, other):
+        return [7.0]
+
+
+def object_added_to_a_list(x, y):
+    values = [1.0, 2.0]
+    values += Right()
+    return values[0]
+
+
 REFUSED = (
     sorted_objects, sorted_by_objects, sorted_with_nan, changed_while_sorted, unset_by_where, unset_outside,
     unset_clipped, unset_half, empty_whole, empty_single, set_of_names, loop_over_names, text_of_names,
     set_by_history, dict_of_keyed, copied_tuple, repeated_in_place,
+    array_added_to_a_list, plain_added_to_a_list, object_added_to_a_list,
 )  # fmt: skip
 
 

@@ -368,7 +368,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     map: _map, filter: _filter, zip: _zip, enumerate: _enumerate, reversed: _reversed, iter: _iter,
     next: step, list: _list, tuple: _tuple, set: _set, frozenset: _frozenset, dict: make_dict, deque: _deque,
     types.SimpleNamespace: _namespace, functools.reduce: _reduce, functools.partial: _partial,
-    itertools.chain: _chain, itertools.product: _product, itertools.accumulate: _accumulate, itertools.starmap: _starmap, itertools.repeat: _repeat,
+    itertools.chain: _chain, itertools.product: _product,
+    itertools.accumulate: _accumulate, itertools.starmap: _starmap, itertools.repeat: _repeat,
     setattr: _setattr, bool: _bool, super: _super, range: _range, slice: _slice, copy.copy: _copy,
     copy.deepcopy: _deepcopy, _RNG: _random,
     operator.getitem: lambda reader, values, index: reader.item(values, index),
@@ -383,7 +384,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     **{
         kind: _moving(kind)
         for kind in (
-            itertools.combinations, itertools.permutations, itertools.islice, itertools.zip_longest, itertools.count, itertools.cycle, itertools.pairwise,
+            itertools.combinations, itertools.permutations, itertools.islice,
+            itertools.zip_longest, itertools.count, itertools.cycle, itertools.pairwise,
             itertools.combinations_with_replacement,
         )
     },

@@ -280,32 +280,37 @@ class Reader:
             return self.symbols.operator(name, one, self.prepared(two, name)[0])
         if objects.is_object(self, one):
             return objects.augmented(self, name, one, two)
-        if first in (list, deque) and name == "+=":
-            self.check_own(one)
-            one.extend(self.handed(two))
-            return one
-        if first is dict and name == "|=":
-            if second is not dict:
-                self.refuse(f"it joins a dict and a {second.__name__}", "Use two dicts")
-            self.check_own(one)
-            self.check_names(two)
-            one |= two
-            return one
-        if first in (list, deque):
-            if name == "*=" and second in _WHOLE:
-                self.refuse("it repeats a list by a number of NumPy's, in place", "Use an int")
-            if name != "*=" or second not in (int, bool):
-                return self.binary(name[:-1], one, two)
-            self.check_own(one)
-            one *= two
-            return one
+        if first in (list, dict, deque):
+            return self._augmented_container(name, one, two)
         if first in (set, np.ndarray):
             given, symbolic = self.prepared(two, name)
             if symbolic and (first is np.ndarray or second in self._kinds):
                 self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
+            if first is set and second not in (set, frozenset):
+                self.refuse(f"it joins a set and a {second.__name__}", "Use two sets")
             self.check_own(one)
             return _IN_PLACE[name](one, given)
         return self.binary(name[:-1], one, two)
+
+    def _augmented_container(self, name: str, one: Any, two: Any) -> Any:
+        """In place, with the entries themselves."""
+        first, second = type(one), type(two)
+        if (first is dict) is not (name == "|=") or (name == "*=" and second not in (int, bool, *_WHOLE)):
+            return self.binary(name[:-1], one, two)
+        if name not in ("+=", "*=", "|="):
+            return self.binary(name[:-1], one, two)
+        self.check_own(one)
+        if name == "+=":
+            numpys = second in self._kinds or isinstance(two, np.ndarray | np.generic)
+            if numpys or objects.special(self, two, "__radd__") is not None:  # which Python asks first
+                self.refuse(f"it adds a {second.__name__} to a {first.__name__} in place", "Use extend")
+            one.extend(self.handed(two))
+        elif second in _WHOLE or (name == "|=" and second is not dict):
+            self.refuse(f"it applies `{name}` to a {first.__name__} and a {second.__name__}", "Use its like")
+        else:
+            self.check_names(two)
+            one = _IN_PLACE[name](one, two)
+        return one
 
     def compare(self, name: str, one: Any, two: Any) -> Any:
         """``one < two`` and its like, ``in`` and ``is``."""
