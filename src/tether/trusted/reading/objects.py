@@ -43,7 +43,7 @@ _SPECIAL = frozenset(
 )  # fmt: skip
 """Names with two underscores on either side that tell nothing of numbers; no others may be used."""
 _TITLES = ("__doc__", "__name__", "__qualname__")
-_DATA = (property, types.MemberDescriptorType, types.GetSetDescriptorType, type(_Fields.one))
+_DATA = (property, types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(_Fields)["one"]))
 _NATIVE = (*_DATA[1:], types.MethodType)
 """Entries of classes by which Python finds a value without anybody's code."""
 _METHODS = {
