@@ -101,6 +101,8 @@ def near_jumps(model, rng, rows):
 def test_all_of_the_box_is_known(fitted):
     assert fitted[0].bounds.known_share == 1.0
     assert np.isfinite(fitted[0].bounds.remainder).all()
+    if fitted[1] is coulomb:
+        assert fitted[0].bounds.tree.leaves <= 60
 
 
 def test_no_weights_leave_delta(fitted):
