@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tether.data.findings import LogReport
     from tether.data.logs import LogConfig, read_log, read_transitions
     from tether.evidence import Lipschitz, Proved, Sampled, SamplingConfig, Statistical
+    from tether.export.verifying import verify
     from tether.files.storage import load, save
     from tether.fitting import FitConfig, fit
     from tether.foundation.errors import CertificateError, StorageError, TrustedModelError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tether.trusted import TrustedModel
     from tether.trusted.affine import AffineModel
     from tether.trusted.loading import load_trusted
-    from tether.verification import Verification, verify
+    from tether.verification import Verification
 
 __version__ = version("tether")
 
@@ -90,6 +91,7 @@ _HOMES = {
     "data.findings": ("LogReport",),
     "data.logs": ("LogConfig", "read_log", "read_transitions"),
     "evidence": ("Lipschitz", "Proved", "Sampled", "SamplingConfig", "Statistical"),
+    "export.verifying": ("verify",),
     "files.storage": ("load", "save"),
     "fitting": ("FitConfig", "fit"),
     "foundation.errors": ("CertificateError", "StorageError", "TrustedModelError"),
@@ -101,7 +103,7 @@ _HOMES = {
     "trusted": ("TrustedModel",),
     "trusted.affine": ("AffineModel",),
     "trusted.loading": ("load_trusted",),
-    "verification": ("Verification", "verify"),
+    "verification": ("Verification",),
 }
 _PLACES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 

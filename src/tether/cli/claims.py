@@ -69,10 +69,10 @@ def verify_command(
         typer.Option(help="A certificate.json that must say the same; by default that of the run."),
     ] = None,
 ) -> None:
-    """Establish a model's claim again from its file and the trusted model alone."""
+    """Establish a claim again from a model file, or an exported one, and the trusted model alone."""
     with starting():
+        from tether.export import verify
         from tether.trusted.loading import load_trusted
-        from tether.verification import verify
     path = model_file(model)
     with console_reporter(console)("Verify") as progress:
         result = verify(path, load_trusted(trusted), certificate, progress)

@@ -8,6 +8,7 @@ import typer
 
 from tether import __version__
 from tether.cli.claims import attack_command, certify_command, verify_command
+from tether.cli.exporting import export_command
 from tether.cli.learning import fit, info, predict
 from tether.cli.registered import Commands
 from tether.cli.reporting import report
@@ -27,6 +28,7 @@ app.command()(predict)
 app.command("certify")(certify_command)
 app.command("verify")(verify_command)
 app.command("attack")(attack_command)
+app.command("export")(export_command)
 app.command()(info)
 app.command()(report)
 

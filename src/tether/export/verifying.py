@@ -1,0 +1,40 @@
+"""`verify` of any file that holds a claim: a model file, or one that was exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from tether.foundation.progress import Report
+from tether.trusted import Function, TrustedModel
+from tether.verification import Verification
+
+READERS: dict[str, str] = {}
+"""By the end of a file's name, where the function that verifies it is; called as :func:`verify` is."""
+
+
+def verify(
+    path: str | Path,
+    trusted: TrustedModel | Function,
+    certificate: str | Path | None = None,
+    progress: Report | None = None,
+    *,
+    seed: int = 0,
+) -> Verification:
+    """Establishes the claim of a model file, or of an exported file, again from it and M alone.
+
+    Args:
+        path: the file, or the folder of a run.
+        trusted: M.
+        certificate: a ``certificate.json`` that must say the same; by default the one beside a run's model.
+        progress: told (cells or draws done, to do).
+        seed: of the draws that `statistical` evidence is tested with.
+
+    Raises:
+        CertificateError: something does not match or cannot be shown; the message names it.
+        StorageError: a file is not what it should be.
+    """
+    home, _, function = READERS.get(Path(path).suffix, "tether.verification:verify").partition(":")
+    show: Callable[..., Verification] = getattr(import_module(home), function)
+    return show(path, trusted, certificate, progress, seed=seed)
