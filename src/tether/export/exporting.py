@@ -13,7 +13,9 @@ from tether.foundation.atomic import write_bytes
 from tether.foundation.documents import shorten
 from tether.model import Model
 
-FORMATS: dict[str, str] = {}
+FORMATS: dict[str, str] = {
+    "c": "tether.export.c:files",
+}
 """Of each format, where its function is: from a :class:`Request` to the content of files by their names.
 
 A module is imported when its format is asked for, so that what it needs stays optional.

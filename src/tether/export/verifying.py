@@ -10,7 +10,9 @@ from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel
 from tether.verification import Verification
 
-READERS: dict[str, str] = {}
+READERS: dict[str, str] = {
+    ".c": "tether.export.c.reading:verify_source",
+}
 """By the end of a file's name, where the function that verifies it is; called as :func:`verify` is."""
 
 

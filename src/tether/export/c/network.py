@@ -1,0 +1,171 @@
+"""A network in C: layers in panels of units that compilers take together, and its derivatives backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether.export.c.layers import Layer
+from tether.export.c.numbers import table
+
+_PANELS = (4, 8, 16)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A layer as the C code goes through it.
+
+    Attributes:
+        panel: units that are added up side by side.
+        weights: for each panel, for each input of its span, one weight for each of its units.
+        bias: (padded units,).
+        span: (panels, 2) first input that a panel has a weight for, and how many there are.
+        layer: what it was made from.
+    """
+
+    panel: int
+    weights: np.ndarray
+    bias: np.ndarray
+    span: np.ndarray
+    layer: Layer
+
+    @property
+    def units(self) -> int:
+        """With those that fill up the last panel."""
+        return len(self.bias)
+
+
+def pack(layer: Layer) -> Packed:
+    """Panels of a layer; a sum of networks has blocks of weights, and nothing is added up between them."""
+    units, inputs = layer.weight.shape
+    panel = next((size for size in _PANELS if units <= size), _PANELS[-1])
+    padded = -(-units // panel) * panel
+    weight = np.zeros((padded, inputs), layer.weight.dtype)
+    weight[:units] = layer.weight
+    bias = np.zeros(padded, layer.bias.dtype)
+    bias[:units] = layer.bias
+    parts, spans = [], []
+    for start in range(0, padded, panel):
+        own = weight[start : start + panel]
+        used = np.flatnonzero((own != 0).any(axis=0))
+        first, last = (used[0], used[-1] + 1) if len(used) else (0, 0)
+        spans.append((first, last - first))
+        parts.append(own[:, first:last].T.reshape(-1))
+    return Packed(panel, np.concatenate(parts), bias, np.array(spans), layer)
+
+
+def network_code(layers: Sequence[Layer], kind: str) -> str:
+    """Tables, ``@_network`` and ``@_backwards``.
+
+    Args:
+        layers: from features to outputs.
+        kind: `double` or `float`, in which it computes.
+    """
+    packed = [pack(layer) for layer in layers]
+    inner = packed[:-1]
+    starts = np.concatenate([[0], np.cumsum([own.units for own in inner], dtype=np.int64)])
+    widest = max([layers[0].weight.shape[1], *(own.units for own in packed)])
+    parts = [f"enum {{ @_UNITS = {max(1, int(starts[-1]))}, @_WIDEST = {widest} }};\n"]
+    for number, own in enumerate(packed):
+        parts += [
+            table(kind, f"@_weights{number}", own.weights),
+            table(kind, f"@_bias{number}", own.bias),
+            table("int", f"@_span{number}", own.span),
+        ]
+    for panel in sorted({own.panel for own in packed}):
+        parts.append(_PANEL.replace("PANEL", str(panel)).replace("NET", kind))
+    parts += [_forwards(packed, starts, kind), _backwards(packed, starts, kind)]
+    return "".join(parts)
+
+
+def _forwards(packed: Sequence[Packed], starts: np.ndarray, kind: str) -> str:
+    lines = [f"static void @_network(const {kind} *features, {kind} *units, {kind} *outputs)\n{{"]
+    if any(own.layer.rising or own.layer.falling for own in packed):
+        lines.append("    int k;")
+    source = "features"
+    for number, own in enumerate(packed):
+        last = number == len(packed) - 1
+        goal = "outputs" if last else f"units + {starts[number]}"
+        tables = f"@_weights{number}, @_bias{number}, @_span{number}"
+        lines.append(f"    @_panels{own.panel}({source}, {goal}, {tables}, {own.units // own.panel});")
+        for (first, end), test in zip(_cut_off(own.layer), ("<", ">"), strict=True):
+            if end > first:
+                unit = f"units[{starts[number]} + k]"
+                lines.append(f"    for (k = {first}; k < {end}; ++k) if ({unit} {test} 0) {unit} = 0;")
+        source = goal
+    if len(packed) == 1:
+        lines.append("    (void)units;")
+    return "\n".join([*lines, "}\n\n"])
+
+
+def _backwards(packed: Sequence[Packed], starts: np.ndarray, kind: str) -> str:
+    """Of one output by all features, through the units as they were."""
+    lines = [
+        f"static void @_backwards(const {kind} *units, int output, {kind} *by_features)\n{{",
+        f"    {kind} one[@_WIDEST], two[@_WIDEST];",
+        "    int k;",
+    ]
+    names = ["one", "two"]
+    own = packed[-1]
+    lines.append(f"    for (k = 0; k < {own.units}; ++k) one[k] = k == output ? 1 : 0;")
+    for number in range(len(packed) - 1, -1, -1):
+        own, here, there = packed[number], names[0], names[1] if number else "by_features"
+        for (first, end), test in zip(_cut_off(own.layer), (">", "<"), strict=True):
+            if end > first:
+                unit = f"units[{starts[number]} + k]"
+                lines.append(f"    for (k = {first}; k < {end}; ++k) if (!({unit} {test} 0)) {here}[k] = 0;")
+        width = packed[number - 1].units if number else own.layer.weight.shape[1]
+        tables = f"@_weights{number}, @_span{number}"
+        lines.append(f"    for (k = 0; k < {width}; ++k) {there}[k] = 0;")
+        lines.append(f"    @_back{own.panel}({here}, {there}, {tables}, {own.units // own.panel});")
+        names.reverse()
+    if len(packed) == 1:
+        lines += ["    (void)units;", "    (void)two;"]
+    return "\n".join([*lines, "}\n"])
+
+
+def _cut_off(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
+    """First unit and end, of those cut off below 0 and of those cut off above."""
+    return (0, layer.rising), (layer.rising, layer.rising + layer.falling)
+
+
+_PANEL = """
+static void @_panelsPANEL(const NET *in, NET *out, const NET *weights, const NET *bias, const int *span,
+                          int panels)
+{
+    int p, j, t;
+    for (p = 0; p < panels; ++p) {
+        const NET *at = in + span[2 * p];
+        const int count = span[2 * p + 1];
+        NET sum[PANEL];
+        for (t = 0; t < PANEL; ++t) sum[t] = bias[t];
+        for (j = 0; j < count; ++j) {
+            const NET value = at[j];
+            for (t = 0; t < PANEL; ++t) sum[t] += weights[t] * value;
+            weights += PANEL;
+        }
+        for (t = 0; t < PANEL; ++t) out[t] = sum[t];
+        bias += PANEL;
+        out += PANEL;
+    }
+}
+
+static void @_backPANEL(const NET *by_out, NET *by_in, const NET *weights, const int *span, int panels)
+{
+    int p, j, t;
+    for (p = 0; p < panels; ++p) {
+        NET *at = by_in + span[2 * p];
+        const int count = span[2 * p + 1];
+        for (t = 0; t < PANEL; ++t) {
+            const NET value = by_out[t];
+            if (value < 0 || value > 0)
+                for (j = 0; j < count; ++j) at[j] += weights[j * PANEL + t] * value;
+        }
+        weights += count * PANEL;
+        by_out += PANEL;
+    }
+}
+
+"""
