@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tether.evidence import Lipschitz, Proved, Sampled, SamplingConfig, Statistical
     from tether.export.verifying import verify
     from tether.files.storage import load, save
-    from tether.fitting import FitConfig, fit
+    from tether.fitting import Adaptation, FitConfig, adapt, fit
     from tether.foundation.errors import CertificateError, StorageError, TrustedModelError
     from tether.foundation.progress import console_reporter
     from tether.geometry.memories import GrowingNeuralGas, Memories, fit_memories
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = version("tether")
 
 __all__ = [
+    "Adaptation",
     "AffineModel",
     "Attack",
     "Certificate",
@@ -63,6 +64,7 @@ __all__ = [
     "TrustedModel",
     "TrustedModelError",
     "Verification",
+    "adapt",
     "attack",
     "certify",
     "console_reporter",
@@ -93,7 +95,7 @@ _HOMES = {
     "evidence": ("Lipschitz", "Proved", "Sampled", "SamplingConfig", "Statistical"),
     "export.verifying": ("verify",),
     "files.storage": ("load", "save"),
-    "fitting": ("FitConfig", "fit"),
+    "fitting": ("Adaptation", "FitConfig", "adapt", "fit"),
     "foundation.errors": ("CertificateError", "StorageError", "TrustedModelError"),
     "foundation.progress": ("console_reporter",),
     "geometry.memories": ("GrowingNeuralGas", "Memories", "fit_memories"),

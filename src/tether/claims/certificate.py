@@ -5,7 +5,7 @@ Nothing here looks at how the network was trained: the claim holds for any weigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,29 @@ def certify(
     band = band_claim(model, transitions)
     claims = (held,) if band is None else (held, band)
     return Certificate(claims, trusted.name, trusted.source_digest)
+
+
+def carry_over(certificate: Certificate, model: Model, *, transitions: Transitions) -> Certificate:
+    """What was certified of a tether, of a model with the same tether and other weights; M is not needed.
+
+    Everything that follows from the tether follows again; what was measured on data is measured on the new.
+
+    Args:
+        certificate: of the model before.
+        model: with its tether.
+        transitions: held-out new data.
+    """
+    if not model.tether.limited:
+        return certificate
+    held, omega = certificate.conformance, certificate.domain.coverage_omega
+    found = None if held.certified else held.recheck.farthest
+    held = replace(
+        held,
+        deltas=output_deltas(model, found=found, held_out=transitions.inputs),
+        domain=replace(_domain(model, transitions, None), coverage_omega=omega),
+    )
+    band = band_claim(model, transitions)
+    return replace(certificate, claims=(held,) if band is None else (held, band))
 
 
 def _established(model: Model, trusted: TrustedModel, points_per_cell: int, seed: int) -> Recheck:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tether import __version__
+from tether.cli.adapting import adapt
 from tether.cli.claims import attack_command, certify_command, verify_command
 from tether.cli.exporting import export_command
 from tether.cli.learning import fit, info, predict
@@ -29,6 +30,7 @@ app.command("certify")(certify_command)
 app.command("verify")(verify_command)
 app.command("attack")(attack_command)
 app.command("export")(export_command)
+app.command()(adapt)
 app.command()(info)
 app.command()(report)
 

@@ -96,6 +96,7 @@ _RECORD = documents.record(
         "stopped": text,
         "why": text,
         "gain": items(share),
+        "adapted": items(documents.record({"data_sha256": text, "rows": whole(1), "regrown": whole()})),
     },
 )
 _widths = items(whole(1))

@@ -4,6 +4,7 @@
 its limits) -> ``judge`` -> Fit: model, history, measures, certificate.
 """
 
+from tether.fitting.adapting import Adaptation, adapt
 from tether.fitting.building import Built, build
 from tether.fitting.config import (
     FitConfig,
@@ -44,6 +45,7 @@ __all__ = [
     "TETHERED",
     "VANILLA",
     "VANILLA_INCREMENT",
+    "Adaptation",
     "Built",
     "Celled",
     "Fit",
@@ -58,6 +60,7 @@ __all__ = [
     "Problem",
     "TetherKind",
     "TrainedRun",
+    "adapt",
     "build",
     "build_cells_for",
     "build_for",

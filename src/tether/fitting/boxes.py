@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tether.data import Array, Box, Schema, check_known, fit_scaling
+from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling
 from tether.evidence import Question
 from tether.fitting.config import FitConfig, resolve_budget, resolve_evidence, resolve_target
 from tether.fitting.problem import Problem
@@ -57,10 +58,14 @@ class Boxed:
 
     def record(self) -> dict[str, Any]:
         """What is saved of it with a model."""
-        band = self.band
-        noted = {name: getattr(band, name) for name in ("probability", "alpha", "inside", "episodes")}
-        told = {"band": {**noted, "rows": list(band.rows)}, "stopped": self.grown.stopped}
+        told = {"band": band_record(self.band), "stopped": self.grown.stopped}
         return told if self.why is None else told | {"why": self.why}
+
+
+def band_record(band: Band) -> dict[str, Any]:
+    """What is saved of a band with a model."""
+    noted = {name: getattr(band, name) for name in ("probability", "alpha", "inside", "episodes")}
+    return {**noted, "rows": list(band.rows)}
 
 
 def operating_box(inputs: Array, schema: Schema, domain: Box | None) -> tuple[Array, Array]:
@@ -214,18 +219,41 @@ def _room(
 ) -> tuple[Array, Band]:
     """Half-widths from all episodes that are not kept for testing."""
     parts = (problem.split.train, problem.split.validation)
-    inputs = np.concatenate([part.inputs for part in parts])
     target = resolve_target(config.target, problem.split.train)
-    observed = np.concatenate([part.target(target) for part in parts])
-    episodes = np.concatenate([part.episodes for part in parts])
-    distance = problem.split.train.schema.distance(observed, bounds.evaluate(inputs))
-    cell = cells.locate(inputs).cell
-    open_ = np.where(closed[cell], 0.0, _opening(inputs, bounds.pinned, cells.scale))
-    most = np.inf if budget is None else np.maximum(budget - bounds.remainder[bounds.tree.find(inputs)], 0.0)
-    seen = Spread(cell, distance, episodes, open_, np.asarray(most))
+    asked = bounds if budget is None else replace(bounds, most=budget)
+    seen = spread_of(parts, cells, asked, target, closed=closed)
     half_width, band = calibrate_room(cells, seen, alpha=config.alpha, unseen=config.unseen)
     half_width[closed] = 0.0
     return half_width, band
+
+
+def spread_of(
+    parts: Sequence[Transitions],
+    cells: Cells,
+    bounds: AffineBounds,
+    target: Target,
+    *,
+    closed: NDArray[np.bool_] | None = None,
+) -> Spread:
+    """What transitions show beside A, and how much of a half-width there is where they do.
+
+    Args:
+        parts: what was observed.
+        cells: where the data are.
+        bounds: A, and the delta asked for.
+        target: that these are of.
+        closed: (K,) cells in which M is followed; by default none.
+    """
+    inputs = np.concatenate([part.inputs for part in parts])
+    observed = np.concatenate([part.target(target) for part in parts])
+    episodes = np.concatenate([part.episodes for part in parts])
+    distance = parts[0].schema.distance(observed, bounds.evaluate(inputs))
+    cell = cells.locate(inputs).cell
+    open_ = _opening(inputs, bounds.pinned, cells.scale)
+    open_ = open_ if closed is None else np.where(closed[cell], 0.0, open_)
+    asked = np.isfinite(bounds.most).any()
+    most = np.maximum(bounds.most - bounds.remainder[bounds.tree.find(inputs)], 0.0) if asked else np.inf
+    return Spread(cell, distance, episodes, open_, np.asarray(most))
 
 
 def _opening(inputs: Array, pinned: Array, scale: Array) -> Array:

@@ -266,12 +266,12 @@ def trust_correction(model: Model, problem: Problem) -> Array:
     base = model.frame.base(part.states)
     correction = model.predict(part.states, part.controls) - base - limits.anchor
     wanted = model.schema.near(part.target(model.frame.target), limits.anchor) - limits.anchor
-    gain = np.array([_gain(c, w, part.episodes) for c, w in zip(correction.T, wanted.T, strict=True)])
+    gain = np.array([held_out_gain(c, w, part.episodes) for c, w in zip(correction.T, wanted.T, strict=True)])
     _scale(model, gain)
     return gain
 
 
-def _gain(correction: Array, wanted: Array, episodes: NDArray[np.int64]) -> float:
+def held_out_gain(correction: Array, wanted: Array, episodes: NDArray[np.int64]) -> float:
     """Least squares, from 0 to 1; 0 unless it helps by more than chance from episode to episode.
 
     Validation episodes are too few to ask for more, as :func:`trusted_share` does of all of them.

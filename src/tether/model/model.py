@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -148,6 +148,17 @@ class Model(nn.Module):
         with torch.enable_grad():
             following = self(inputs[:, :dx], inputs[:, dx:])
         return derivatives_of(following, inputs, dx)
+
+    def adapt(self, transitions: Any, **settings: Any) -> Any:
+        """New weights for new data, the same guarantee: :func:`tether.adapt` of this model.
+
+        Returns:
+            An :class:`tether.Adaptation`, with the new model; this one stays as it is.
+        """
+        # By the public face, as a caller would: what learns knows of models, and not the other way round.
+        import tether
+
+        return tether.adapt(self, transitions, **settings)
 
     def limits(self, inputs: Array) -> RowLimits:
         """What the tether says of physical inputs (N, D), angles in [-π, π)."""
