@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -155,10 +156,8 @@ class Model(nn.Module):
         Returns:
             An :class:`tether.Adaptation`, with the new model; this one stays as it is.
         """
-        # By the public face, as a caller would: what learns knows of models, and not the other way round.
-        import tether
-
-        return tether.adapt(self, transitions, **settings)
+        # By the public face and only when called: what learns knows of models, not the other way round.
+        return import_module("tether").adapt(self, transitions, **settings)
 
     def limits(self, inputs: Array) -> RowLimits:
         """What the tether says of physical inputs (N, D), angles in [-π, π)."""
