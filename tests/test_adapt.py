@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from conftest import TRUSTED_SOURCE, frictionless, write_csv
 
 import tether
+from conftest import TRUSTED_SOURCE, frictionless, write_csv
 from tether.cli.running import run
 from tether.data import Transitions, make_schema
 from tether.files.storage import load, save
@@ -131,7 +131,9 @@ def test_data_are_checked():
     other = Transitions.from_arrays(
         other.states, other.controls, other.next_states, episodes=other.episodes, schema=named
     )
-    with pytest.raises(ValueError, match=r"`transitions` must have the states of the model \(x, v\); got x, speed"):
+    with pytest.raises(
+        ValueError, match=r"`transitions` must have the states of the model \(x, v\); got x, speed"
+    ):
         model.adapt(other)
     with pytest.raises(TypeError, match="must be Transitions; got ndarray"):
         model.adapt(other.states)
