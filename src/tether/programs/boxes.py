@@ -14,6 +14,7 @@ from tether.programs.interpreter import LANES, interpret_boxes, registers
 from tether.programs.program import Array, Program
 from tether.programs.refusal import EnclosureError
 from tether.programs.tracing import Function, trace
+from tether.trusted.reading.twins import difference
 
 Pair = tuple[Array, Array]
 
@@ -103,6 +104,7 @@ def program_of(function: Function | Program, lower: Array, upper: Array, states:
     before = _told(function, points, states)
     program = trace(function, states=states, controls=lower.shape[1] - states)
     _check_program(program, function, points, states)
+    _check_twins(program, function, lower, upper, states)
     if before != _told(function, points, states):
         raise EnclosureError(
             "`function` must be pure; it returns other numbers than before it was called on symbols. It must "
@@ -145,6 +147,27 @@ def _check_program(program: Program, function: Function, points: Array, states: 
             f"`function` must give what its operations say; got {float(values[row, output])!r} for output "
             f"{output} at {points[row].tolist()}, where they give {float(enclosed.lower[row, output])!r}. "
             "It must not keep anything from call to call, or look at how many rows there are."
+        )
+
+
+def _check_twins(program: Program, function: Function, lower: Array, upper: Array, states: int) -> None:
+    """Raises where M's code with other numbers in it is not followed rightly."""
+    if not len(lower):
+        return
+
+    def follow(twin: Function, points: Array, batches: bool) -> Pair | None:
+        try:
+            traced = trace(twin, states=states, controls=lower.shape[1] - states, batches=batches)
+        except (EnclosureError, ValueError):
+            return None
+        enclosed = evaluate(traced, points, points, derivatives=False)
+        return enclosed.lower, enclosed.upper
+
+    found = difference(function, lower, upper, states, int(program.digest[:12], 16), follow)
+    if found is not None:
+        raise EnclosureError(
+            f"`function` must be code that can be followed reliably; {found}. Write it more plainly, or use "
+            "evidence `statistical`."
         )
 
 

@@ -164,30 +164,32 @@ class _Batch:
         return {int(graph.values[k]) // self.inputs for k in reached if graph.operations[k] == codes.INPUT}
 
 
-def trace(function: Function, *, states: int, controls: int) -> Program:
+def trace(function: Function, *, states: int, controls: int, batches: bool = True) -> Program:
     """The program of M.
 
     Args:
         function: M, ``(states (K, dx), controls (K, du)) -> (K, P)``, row by row, in NumPy.
         states: dx.
         controls: du.
+        batches: whether to see that rows of a batch are treated as each is alone; without, it is assumed.
 
     Raises:
         EnclosureError: M uses something that has no meaning for symbols; the user's line is named.
         ValueError: M does not return a row for a row.
     """
     try:
-        return _traced(function, states, controls, sharing=True)
+        return _traced(function, states, controls, batches, sharing=True)
     except _OtherwiseError:  # two layouts may be alike for one row alone, and not for several
-        return _traced(function, states, controls, sharing=False)
+        return _traced(function, states, controls, batches, sharing=False)
 
 
-def _traced(function: Function, states: int, controls: int, sharing: bool) -> Program:
+def _traced(function: Function, states: int, controls: int, batches: bool, sharing: bool) -> Program:
     graph = Graph(sharing=sharing)
     run = _Run(function, graph, states, states + controls)
     outputs = run.explore({})
     program = Program.from_graph(graph, outputs, states + controls)
-    run.check_batches(program)
+    if batches:
+        run.check_batches(program)
     return program
 
 

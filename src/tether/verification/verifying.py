@@ -22,6 +22,8 @@ from tether.verification.written import check_certificate, delta_of
 
 _TRIED = 4096
 """Points at which M is compared with the program that its code was read as."""
+_COMPARED = 512
+"""Of these, points that may be given to code like M's with other numbers in it."""
 
 
 _OPEN_SHARE = "ε and β (not refuted by fresh draws, which establish neither)"
@@ -178,6 +180,7 @@ def _unproved(
     from tether.verification.graph import UnboundedError
     from tether.verification.proofs import shortfalls, target_program
     from tether.verification.tracing import trace
+    from tether.verification.twins import unlike_twins
 
     schema = claim.schema
     try:
@@ -185,8 +188,10 @@ def _unproved(
         program = trace(trusted.function, *sizes, counts)
     except UnboundedError as error:
         return f"the trusted model has {error}"
+    places = tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7A1)))[:_COMPARED]
+    reason = unlike_twins(trusted.function, program, places, sizes, counts)
     program = target_program(program, claim)
-    reason = check_program(claim, trusted, program)
+    reason = reason or check_program(claim, trusted, program)
     if reason is not None:
         return reason
     done = 0

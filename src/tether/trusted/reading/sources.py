@@ -21,8 +21,8 @@ _codes: dict[int, tuple[CodeType, CodeType]] = {}
 """Code that was read before, by identity, and what became of it."""
 _read: dict[int, CodeType] = {}
 """All code that asks a reader."""
-_files: dict[tuple[str, int], _File] = {}
-_FLAGS = functools.reduce(
+_files: dict[tuple[str, int], File] = {}
+FLAGS = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
 _NAME = f"{READER}function"
@@ -31,12 +31,12 @@ _MOST_FILES, _MOST_CODES = 64, 20_000
 
 
 @dataclass(frozen=True)
-class _File:
+class File:
     """A source file as it was last seen: its lines, its tree, and the codes that Python makes of it."""
 
     lines: list[str]
     tree: ast.Module
-    codes: frozenset[CodeType]
+    codes: tuple[CodeType, ...]
 
 
 def read(function: FunctionType, reader: Any) -> FunctionType:
@@ -49,7 +49,7 @@ def read(function: FunctionType, reader: Any) -> FunctionType:
     if id(code) not in _codes:
         new = _rewritten(function)
         _codes[id(code)] = code, new
-        _read.update({id(part): part for part in _inside(new)})
+        _read.update({id(part): part for part in inside(new)})
         _forget(_codes, _MOST_CODES)
         _forget(_read, _MOST_CODES)
     new = _codes[id(code)][1]
@@ -79,7 +79,7 @@ def line_of(code: CodeType, number: int) -> str:
 
 def _rewritten(function: FunctionType) -> CodeType:
     code = function.__code__
-    file = _file(code, function.__globals__)
+    file = file_of(code, function.__globals__)
     if file is None:
         raise UnreadableError(f"the source of `{code.co_name}` cannot be read", code.co_firstlineno)
     if code not in file.codes:
@@ -89,8 +89,9 @@ def _rewritten(function: FunctionType) -> CodeType:
     return _compiled(changed, code)
 
 
-def _file(code: CodeType, names: dict[str, Any]) -> _File | None:
-    lines, flags = linecache.getlines(code.co_filename, names), code.co_flags & _FLAGS
+def file_of(code: CodeType, names: dict[str, Any]) -> File | None:
+    """The file that a piece of code says it is of; None where it cannot be had, or is no Python."""
+    lines, flags = linecache.getlines(code.co_filename, names), code.co_flags & FLAGS
     place = code.co_filename, flags
     known = _files.get(place)
     if known is not None and (known.lines is lines or known.lines == lines):
@@ -102,17 +103,17 @@ def _file(code: CodeType, names: dict[str, Any]) -> _File | None:
         return None
     if not lines:
         return None
-    _files[place] = _File(lines, tree, frozenset(_inside(whole)))
+    _files[place] = File(lines, tree, tuple(inside(whole)))
     _forget(_files, _MOST_FILES)
     return _files[place]
 
 
-def _inside(code: CodeType) -> Iterator[CodeType]:
+def inside(code: CodeType) -> Iterator[CodeType]:
     """A piece of code, and all that is made inside it."""
     yield code
     for part in code.co_consts:
         if isinstance(part, CodeType):
-            yield from _inside(part)
+            yield from inside(part)
 
 
 def _place(code: CodeType, tree: ast.Module) -> tuple[Any, str | None]:
@@ -176,7 +177,7 @@ def _compiled(function: Any, code: CodeType) -> CodeType:
     ast.copy_location(around, function)
     whole = ast.Module([_without_type_parameters(around)], [])
     ast.fix_missing_locations(whole)
-    compiled = compile(whole, code.co_filename, "exec", code.co_flags & _FLAGS, dont_inherit=True)
+    compiled = compile(whole, code.co_filename, "exec", code.co_flags & FLAGS, dont_inherit=True)
     (outer,) = (part for part in compiled.co_consts if isinstance(part, CodeType))
     (inner,) = (part for part in outer.co_consts if isinstance(part, CodeType))
     return inner.replace(co_name=code.co_name, co_qualname=code.co_qualname)
