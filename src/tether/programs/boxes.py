@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -21,6 +22,9 @@ Pair = tuple[Array, Array]
 _CHECKED_POINTS = 2048
 _FEW_ROWS = (2, 1, 5)
 _COMPARED = 64
+_MOST_FOLLOWED = 16
+_followed: dict[Any, Function] = {}
+"""Those of which it was seen that their code is followed rightly; kept, so that none takes their identity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +155,9 @@ def _check_program(program: Program, function: Function, points: Array, states: 
 
 
 def _check_twins(program: Program, function: Function, lower: Array, upper: Array, states: int) -> None:
-    """Raises where M's code with other numbers in it is not followed rightly."""
-    if not len(lower):
+    """Raises where M's code with other numbers in it is not followed rightly; looks once at each M."""
+    key = (program.digest, *_parts(function))
+    if not len(lower) or key in _followed:
         return
 
     def follow(twin: Function, points: Array, batches: bool) -> Pair | None:
@@ -169,6 +174,18 @@ def _check_twins(program: Program, function: Function, lower: Array, upper: Arra
             f"`function` must be code that can be followed reliably; {found}. Write it more plainly, or use "
             "evidence `statistical`."
         )
+    _followed[key] = function
+    while len(_followed) > _MOST_FOLLOWED:
+        del _followed[next(iter(_followed))]
+
+
+def _parts(function: Function) -> tuple[Any, ...]:
+    """By which a function is known: itself; if it is made anew each time, its code and what is around it."""
+    cells = getattr(function, "__closure__", None)
+    if not cells:
+        return (id(function),)
+    around = inspect.getclosurevars(function).nonlocals.values()
+    return (id(function.__code__), *(p.tobytes() if isinstance(p, np.ndarray) else id(p) for p in around))
 
 
 def _values(function: Function, points: Array, states: int) -> Array:

@@ -36,12 +36,13 @@ class Style:
     Attributes:
         far: only numbers far from 1 are replaced.
         whole: large whole numbers are replaced too, by small ones.
-        turned: half of all conditions and extremes are turned around, and exponents are bounded.
+        turned: some conditions and extremes are turned around, and exponents are bounded; of a pair of twins,
+            one of which is 1 and the other 2, each is turned around in one.
     """
 
     far: bool = False
     whole: bool = False
-    turned: bool = False
+    turned: int = 0
 
 
 class Numbers:
@@ -54,8 +55,8 @@ class Numbers:
     def __init__(self, seed: str, style: Style) -> None:
         self.style = style
         self.drawn: list[float] = []
-        self._seed = seed
-        self._rng = Random(seed)
+        self._pair, self._seed = seed, f"{seed} {style}"
+        self._rng = Random(self._seed)
 
     def real(self, value: float) -> float:
         """Another of the same sign, between 0.4 and 1.6; zero stays zero."""
@@ -79,9 +80,9 @@ class Numbers:
             return value
         return Random(f"{self._seed} {abs(value)}").randint(2, 9) * (1 if value > 0 else -1)
 
-    def chance(self) -> bool:
-        """Heads or tails."""
-        return self._rng.random() < 0.5
+    def turns(self, place: int) -> bool:
+        """Whether the condition at a place in the text is turned around."""
+        return (Random(f"{self._pair} {place}").random() < 0.5) is (self.style.turned == 1)
 
 
 def altered(text: str, tree: ast.Module, numbers: Numbers) -> str:
@@ -169,15 +170,18 @@ class _Editor(ast.NodeVisitor):
 
     def _bound(self, node: ast.Call, name: str, first: ast.expr) -> None:
         if name in _STEEP and not isinstance(first, ast.Starred | ast.GeneratorExp):
-            self._edits += [(self._start(first),) * 2 + (f"{SOFT}(",), (self._stop(first),) * 2 + (")",)]
-        if name in _EXTREMES and isinstance(node.func, ast.Attribute) and self._numbers.chance():
+            start, stop = self._start(first), self._stop(first)
+            self._edits += [(start, start, f"{SOFT}("), (stop, stop, ")")]
+        if name in _EXTREMES and isinstance(node.func, ast.Attribute):
             stop = self._stop(node.func)
+            if not self._numbers.turns(stop):
+                return
             self._edits.append((stop - len(name), stop, _EXTREMES[name]))
 
     def visit_Compare(self, node: ast.Compare) -> None:
         turned = self._numbers.style.turned and not self._loops
-        if turned and isinstance(node.ops[0], _ORDER) and len(node.ops) == 1 and self._numbers.chance():
-            start, stop = self._stop(node.left), self._start(node.comparators[0])
+        start, stop = self._stop(node.left), self._start(node.comparators[0])
+        if turned and isinstance(node.ops[0], _ORDER) and len(node.ops) == 1 and self._numbers.turns(start):
             gap = self._data[start:stop].decode()
             new = re.sub(r"[<>]=?", lambda found: _TURNED[found[0]], gap, count=1)
             self._edits.append((start, stop, new))

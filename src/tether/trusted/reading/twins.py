@@ -1,12 +1,12 @@
 """Twins of M: its own code with other numbers in it, by which a mistake in the reading shows.
 
 Whether M's code was followed rightly has to do with its structure: which array is a view, what is unpacked
-first, which method is called. Where M was misread, its program differs from M; but the difference may be seen in
-a region so small that no point which is tried lies in it, behind a bump of width 1e-6 or a threshold far away.
-Structure does not depend on the numbers. So M is copied with its numbers replaced by ones of moderate size, its
-conditions turned around, and what goes into exponentials bounded: features become broad, and both sides of
-conditions are met. Python and NumPy run the twin; the tracer follows it as it followed M; where the two differ at
-any of some hundred points, the tracer cannot be trusted with M.
+first, which method is called. Where M was misread, its program differs from M; but maybe only where no point
+that is tried lies, behind a bump of width 1e-6 or a threshold far away. Structure does not depend on numbers.
+So M is copied with its numbers replaced by ones of moderate size, its conditions turned around, and what goes
+into exponentials bounded: features become broad, and both sides of conditions are met. Python and NumPy run
+the twin; the tracer follows it as it followed M; where the two differ at any of some hundred points, the
+tracer cannot be trusted with M.
 
 A twin is M's source text with parts of it replaced, compiled as a file of its own, and the objects that it
 reaches by name, copied with other numbers in them. One that raises, or that is not followed, says nothing.
@@ -41,8 +41,8 @@ Follow = Callable[[Callable[..., Any], Array, bool], Bounds | None]
 _STYLES = (
     Style(far=True, whole=True),
     Style(),
-    Style(far=True, whole=True, turned=True),
-    Style(whole=True, turned=True),
+    Style(far=True, whole=True, turned=1),
+    Style(whole=True, turned=2),
 )
 """From what is most like M to what is least."""
 _ATTEMPTS = 4
@@ -51,7 +51,7 @@ _POINTS = 192
 _ENOUGH = 16
 _STEPS = 400_000
 """Lines that a twin may run: other numbers may make a loop endless."""
-_REACH = 2.0
+_REACH = (2.0, 2.0, 10.0)
 _FILE = "<twin {} of {}>"
 _UNCOPIED = frozenset({"__dict__", "__weakref__", "_abc_impl"})
 _numbered = count()
@@ -98,11 +98,11 @@ def difference(
     """
     rng = np.random.default_rng(seed)
     traces = 0
-    for number, style in enumerate(_STYLES):
+    for style in _STYLES:
         for attempt in range(_ATTEMPTS):
-            twins = _Twins(Numbers(f"{seed} {number} {attempt}", style))
+            twins = _Twins(Numbers(f"{seed} {attempt}", style))
             try:
-                twin = twins.of(function)
+                twin = _made(twins, function)
                 points, values = _run(twin, _points(lower, upper, twins.numbers.drawn, rng), states)
                 if len(points) < _ENOUGH or traces >= _TRACES:
                     continue
@@ -115,6 +115,14 @@ def difference(
             if compared >= _ENOUGH:
                 break
     return None
+
+
+def _made(twins: _Twins, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A twin; M itself where it cannot be copied."""
+    try:
+        return twins.of(function)
+    except (Exception, RecursionError):  # classes of the user's may refuse to be copied in any way
+        return function
 
 
 def _compared(
@@ -148,7 +156,8 @@ def _points(lower: Array, upper: Array, drawn: list[float], rng: np.random.Gener
     share = rng.random((_POINTS, inputs))
     found = np.clip(lower[rows] * (1 - share) + upper[rows] * share, lower[rows], upper[rows])
     around = rng.random((_POINTS, 1)) < 0.6
-    found = np.where(around, rng.uniform(-_REACH, _REACH, (_POINTS, inputs)), found)
+    reach = rng.choice(_REACH, (_POINTS, 1)) * rng.uniform(-1, 1, (_POINTS, inputs))
+    found = np.where(around, reach, found)
     special = np.array([*sorted(set(drawn))[:256], 0.0, 1.0, -1.0])
     chosen = (rng.random((_POINTS, 1)) < 0.3) & (rng.random((_POINTS, inputs)) < 0.5)
     return np.where(chosen, rng.choice(special, (_POINTS, inputs)), found)
@@ -232,12 +241,12 @@ class _Twins:
         if id(value) in self._known:
             return self._known[id(value)][1]
         kind = type(value)
-        copier = _COPIERS.get(kind)
-        if copier is None and isinstance(value, type):
+        copier: Callable[[_Twins, Any], Any] | None = _COPIERS.get(kind)
+        if copier is None and issubclass(kind, type):
             copier = _Twins._class
-        elif copier is None and isinstance(value, np.floating):
+        elif copier is None and issubclass(kind, np.floating):
             copier = _Twins._scalar
-        elif copier is None and is_users_class(kind) and not isinstance(value, Enum):
+        elif copier is None and is_users_class(kind) and not issubclass(kind, Enum):
             copier = _Twins._object
         return value if copier is None else copier(self, value)
 
@@ -304,14 +313,14 @@ class _Twins:
         return self._keep(value, type(value)(self.of(value.__func__)))
 
     def _property(self, value: property) -> Any:
-        return self._keep(value, property(*map(self.of, (value.fget, value.fset, value.fdel)), value.__doc__))
+        return self._keep(value, property(self.of(value.fget), self.of(value.fset), self.of(value.fdel)))
 
     def _cached(self, value: Any) -> Any:
         made = functools.cached_property(self.of(value.func))
         made.attrname = value.attrname
         return self._keep(value, made)
 
-    # Functions, classes and modules --------------------------------------------------------------------------
+    # Functions, classes and modules ---------------------------------------------------------------------
 
     def _function(self, value: types.FunctionType) -> Any:
         names = value.__globals__
@@ -382,11 +391,10 @@ class _Twins:
         text = altered("".join(file.lines), file.tree, self.numbers)
         linecache.cache[name] = len(text), None, [f"{line}\n" for line in text.split("\n")], name
         self._files.append(name)
-        try:
-            whole = compile(text, name, "exec", code.co_flags & sources.FLAGS, dont_inherit=True)
-        except (SyntaxError, ValueError):
+        made = sources.file_of(code.replace(co_filename=name), names)
+        if made is None:
             return {}
-        ways = file.codes, tuple(sources.inside(whole))
+        ways = file.codes, made.codes
         alike = [[(part.co_name, part.co_firstlineno, part.co_freevars) for part in way] for way in ways]
         return dict(zip(*ways, strict=True)) if alike[0] == alike[1] else {}
 
@@ -420,17 +428,19 @@ class _Twins:
         if kind.__new__ is not object.__new__:
             return self._keep(value, value)
         made = self._keep(value, object.__new__(kind))
-        for name, part in _fields(value):
-            object.__setattr__(made, name, self.of(part))
+        for name, part in getattr(value, "__dict__", {}).items():
+            vars(made)[name] = self.of(part)
+        for name in _slots(value):
+            object.__setattr__(made, name, self.of(getattr(value, name)))
         return made
 
 
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    yield from getattr(value, "__dict__", {}).items()
+def _slots(value: Any) -> Iterator[str]:
+    """Names of the fields that are in no dictionary."""
     for kind in type(value).__mro__:
         for name, entry in vars(kind).items():
             if type(entry) is types.MemberDescriptorType and hasattr(value, name):
-                yield name, getattr(value, name)
+                yield name
 
 
 def _is_filled(cell: types.CellType) -> bool:
