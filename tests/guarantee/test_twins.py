@@ -353,10 +353,6 @@ def hidden(bump):
 def test_a_mistake_shows_whatever_makes_the_feature_narrow(name, misread):
     model = hidden(NARROW[name])
     apart(misread)
-    with misread.context() as without:
-        without.setattr(boxes, "difference", lambda *_: None)
-        without.setattr(boxes, "_followed", {})
-        fitted(model)
     with pytest.raises(EnclosureError, match="followed reliably"):
         fitted(model)
 
@@ -369,7 +365,7 @@ def as_an_object(states, controls):
 def test_whatever_m_is_it_has_twins(model):
     kinds = []
     for style in twins._STYLES:
-        made = twins._Twins(twins.Numbers("7", style))
+        made = twins._Twins(twins.Numbers(7, 0, style))
         twin = made.of(model)
         points = np.random.default_rng(0).uniform(-1, 1, (32, 3))
         values = np.asarray(twin(points[:, :2], points[:, 2:]))

@@ -52,10 +52,11 @@ class Numbers:
         drawn: those that took the place of others.
     """
 
-    def __init__(self, seed: str, style: Style) -> None:
+    def __init__(self, seed: int, attempt: int, style: Style) -> None:
         self.style = style
         self.drawn: list[float] = []
-        self._pair, self._seed = seed, f"{seed} {style}"
+        self._attempt, self._pair = attempt, f"{seed} {attempt}"
+        self._seed = f"{self._pair} {style}"
         self._rng = Random(self._seed)
 
     def real(self, value: float) -> float:
@@ -80,9 +81,10 @@ class Numbers:
             return value
         return Random(f"{self._seed} {abs(value)}").randint(2, 9) * (1 if value > 0 else -1)
 
-    def turns(self, place: int) -> bool:
-        """Whether the condition at a place in the text is turned around."""
-        return (Random(f"{self._pair} {place}").random() < 0.5) is (self.style.turned == 1)
+    def turns(self, number: int) -> bool:
+        """Whether the so manieth condition of a file is turned around: every other one, later by chance."""
+        first = number % 2 == 0 if self._attempt == 0 else Random(f"{self._pair} {number}").random() < 0.5
+        return first is (self.style.turned == 1)
 
 
 def altered(text: str, tree: ast.Module, numbers: Numbers) -> str:
@@ -102,7 +104,11 @@ class _Editor(ast.NodeVisitor):
     def __init__(self, data: bytes, starts: list[int], numbers: Numbers) -> None:
         self._data, self._starts, self._numbers = data, starts, numbers
         self._edits: list[tuple[int, int, str]] = []
-        self._loops = 0
+        self._loops, self._conditions = 0, 0
+
+    def _turns(self) -> bool:
+        self._conditions += 1
+        return self._numbers.turns(self._conditions)
 
     def text(self) -> str:
         """The text with all replacements, the last first; where two begin, the longer one first."""
@@ -172,16 +178,14 @@ class _Editor(ast.NodeVisitor):
         if name in _STEEP and not isinstance(first, ast.Starred | ast.GeneratorExp):
             start, stop = self._start(first), self._stop(first)
             self._edits += [(start, start, f"{SOFT}("), (stop, stop, ")")]
-        if name in _EXTREMES and isinstance(node.func, ast.Attribute):
+        if name in _EXTREMES and isinstance(node.func, ast.Attribute) and self._turns():
             stop = self._stop(node.func)
-            if not self._numbers.turns(stop):
-                return
             self._edits.append((stop - len(name), stop, _EXTREMES[name]))
 
     def visit_Compare(self, node: ast.Compare) -> None:
         turned = self._numbers.style.turned and not self._loops
-        start, stop = self._stop(node.left), self._start(node.comparators[0])
-        if turned and isinstance(node.ops[0], _ORDER) and len(node.ops) == 1 and self._numbers.turns(start):
+        if turned and isinstance(node.ops[0], _ORDER) and len(node.ops) == 1 and self._turns():
+            start, stop = self._stop(node.left), self._start(node.comparators[0])
             gap = self._data[start:stop].decode()
             new = re.sub(r"[<>]=?", lambda found: _TURNED[found[0]], gap, count=1)
             self._edits.append((start, stop, new))

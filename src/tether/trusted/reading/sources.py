@@ -32,11 +32,19 @@ _MOST_FILES, _MOST_CODES = 64, 20_000
 
 @dataclass(frozen=True)
 class File:
-    """A source file as it was last seen: its lines, its tree, and the codes that Python makes of it."""
+    """A source file as it was last seen.
+
+    Attributes:
+        lines: its text.
+        tree: what it says.
+        codes: what Python makes of it.
+        functions: the tree of each function in it, and the class in whose body it stands.
+    """
 
     lines: list[str]
     tree: ast.Module
     codes: tuple[CodeType, ...]
+    functions: tuple[tuple[Any, str | None], ...]
 
 
 def read(function: FunctionType, reader: Any) -> FunctionType:
@@ -84,7 +92,7 @@ def _rewritten(function: FunctionType) -> CodeType:
         raise UnreadableError(f"the source of `{code.co_name}` cannot be read", code.co_firstlineno)
     if code not in file.codes:
         raise UnreadableError(f"the source of `{code.co_name}` is not what runs", code.co_firstlineno)
-    node, owner = _place(code, file.tree)
+    node, owner = _place(code, file.functions)
     changed = rewritten(copy.deepcopy(node), frozenset(code.co_freevars), owner)
     return _compiled(changed, code)
 
@@ -103,7 +111,7 @@ def file_of(code: CodeType, names: dict[str, Any]) -> File | None:
         return None
     if not lines:
         return None
-    _files[place] = File(lines, tree, tuple(inside(whole)))
+    _files[place] = File(lines, tree, tuple(inside(whole)), tuple(_functions(tree, None)))
     _forget(_files, _MOST_FILES)
     return _files[place]
 
@@ -116,7 +124,7 @@ def inside(code: CodeType) -> Iterator[CodeType]:
             yield from inside(part)
 
 
-def _place(code: CodeType, tree: ast.Module) -> tuple[Any, str | None]:
+def _place(code: CodeType, functions: tuple[tuple[Any, str | None], ...]) -> tuple[Any, str | None]:
     """The tree of a function, and the class in whose body it stands.
 
     Of several on one line, it is the smallest in which all of the code's operations stand.
@@ -124,7 +132,7 @@ def _place(code: CodeType, tree: ast.Module) -> tuple[Any, str | None]:
     places = [place for place in code.co_positions() if None not in place and place[3]]
     found = [
         (node, owner)
-        for node, owner in _functions(tree, None)
+        for node, owner in functions
         if _first_line(node) == code.co_firstlineno
         and getattr(node, "name", "<lambda>") == code.co_name
         and all(_holds(node, place) for place in places)

@@ -100,7 +100,7 @@ def difference(
     traces = 0
     for style in _STYLES:
         for attempt in range(_ATTEMPTS):
-            twins = _Twins(Numbers(f"{seed} {attempt}", style))
+            twins = _Twins(Numbers(seed, attempt, style))
             try:
                 twin = _made(twins, function)
                 points, values = _run(twin, _points(lower, upper, twins.numbers.drawn, rng), states)
