@@ -1,0 +1,106 @@
+"""Controls of a tube: a sequence, a box for each step, or feedback by a policy, joined to the sets of states."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.claims.tubes.expansion import Expansion
+from tether.claims.tubes.pieces import cut, slack_of
+from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, sum_up
+from tether.data import Array
+from tether.programs import Program
+
+
+class Controls(ABC):
+    """What is applied at each step."""
+
+    @abstractmethod
+    def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
+        """Sets of inputs (states and controls together), and what is to be kept of how they were found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boxed(Controls):
+    """Anything in a box, independently at each step; a sequence has boxes without extent.
+
+    Attributes:
+        lower: (N or 1, T, du).
+        upper: (N or 1, T, du).
+    """
+
+    lower: Array
+    upper: Array
+
+    def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
+        """States and controls side by side."""
+        rows = len(states.center)
+        low, high = (np.broadcast_to(end[:, step], (rows, end.shape[2])) for end in (self.lower, self.upper))
+        box = Zonotopes.boxes(low, high)
+        if (low == high).all():
+            box = Zonotopes(low.copy(), np.zeros((rows, low.shape[1], 0)))
+        return beside(states, box), None
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback(Controls):
+    """A policy of the states: ``u = policy(x)``, enclosed to first order, so that both stay tied together.
+
+    Attributes:
+        program: of the policy; it sees angles in [-π, π).
+        angles: (dx,) which states are angles.
+        steps: for how many.
+    """
+
+    program: Program
+    angles: NDArray[np.bool_]
+    steps: int
+
+    def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
+        """``u = value + gain (x - point) ± apart``: the states' generators moved by the gain, and a box."""
+        del step
+        pieces = cut(*states.hull(), states.center, self.angles)
+        expansion = Expansion.of(self.program, pieces)
+        lines = expansion.candidates(pieces.first)
+        over = lines.over(pieces, self.angles)
+        away = expansion.away(lines, pieces, np.zeros(over[0].shape[2], dtype=bool), over)
+        low, high = (
+            hull.reduceat(end, pieces.first, axis=1)
+            for hull, end in ((np.minimum, away.low), (np.maximum, away.high))
+        )
+        pick = (high - low).argmin(axis=0)
+        value, gain = lines.chosen(pick)
+        low, high = (np.take_along_axis(end, pick[None], axis=0)[0] for end in (low, high))
+        apart = np.maximum(np.abs(low), np.abs(high)) * (1 + 1e-9)
+        turned = 2 * np.pi * pieces.home * self.angles
+        way = states.center - turned - pieces.point
+        loose = slack_of(states.center) * (turned != 0)
+        center = value + np.einsum("npd,nd->np", gain, way)
+        size = np.abs(gain)
+        sizes = np.abs(value) + np.einsum("npd,nd->np", size, np.abs(way) + states.radius + loose)
+        units = (gain.shape[2] + 16) * EPS
+        exact = np.einsum("npd,nd->np", size, loose)
+        rest = sum_up(np.stack([apart, units * sizes, exact], axis=-1)) + FAINT
+        moved = np.matmul(gain, states.generators)
+        own = rest[:, :, None] * np.eye(rest.shape[1])
+        nothing = np.zeros((*states.center.shape, rest.shape[1]))
+        generators = np.concatenate(
+            [np.concatenate([states.generators, nothing], axis=2), np.concatenate([moved, own], axis=2)], axis=1
+        )
+        kept = {"point": pieces.point, "turns": pieces.home, "value": value, "gain": gain}
+        kept |= {"center": center, "generators": np.concatenate([moved, own], axis=2)}
+        return Zonotopes(np.concatenate([states.center, center], axis=1), generators), kept
+
+
+def beside(states: Zonotopes, others: Zonotopes) -> Zonotopes:
+    """Sets of pairs that know nothing of one another."""
+    rows, one, two = len(states.center), states.generators, others.generators
+    upper = np.concatenate([one, np.zeros((rows, one.shape[1], two.shape[2]))], axis=2)
+    lower = np.concatenate([np.zeros((rows, two.shape[1], one.shape[2])), two], axis=2)
+    return Zonotopes(
+        np.concatenate([states.center, others.center], axis=1), np.concatenate([upper, lower], axis=1)
+    )

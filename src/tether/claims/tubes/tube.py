@@ -1,0 +1,405 @@
+"""Tube: a set for every future step that holds every rollout of a learned model, whatever its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tether.claims.tubes.controls import Boxed, Controls, Feedback
+from tether.claims.tubes.limits import TubeLimits, limits_of
+from tether.claims.tubes.step import Stepper, Taken
+from tether.claims.tubes.zonotopes import Zonotopes
+from tether.data import Array, Schema, check_known, check_matrix
+from tether.evidence.question import target_program
+from tether.foundation.limits import check_whole
+from tether.model import Model
+from tether.programs import EnclosureError, Program, program_of
+from tether.trusted import Function, TrustedModel, as_trusted
+
+MOST_STEPS = 100_000
+MOST_HALVINGS = 12
+GENERATORS = 256
+"""At most so many, unless told otherwise."""
+_WORTH = 0.95
+"""A halving is kept that makes the tube's last box so much narrower."""
+
+Limited = Mapping[str, float | tuple[float, float]]
+Start = ArrayLike | tuple[ArrayLike, ArrayLike] | Limited
+Policy = Callable[[Array], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Tube:
+    """Sets for every step, of one start or of N.
+
+    Attributes:
+        schema: what the columns mean.
+        lower: (T + 1, dx), or (N, T + 1, dx): least value of each state after each step. Angles go on past ±π, and
+            stand for themselves and whole turns. NaN after a tube has ended.
+        upper: likewise, greatest.
+        delta: (T, dx) or (N, T, dx) largest distance to M over what was touched at each step.
+        ended: the step that could not be shown, or None; (N,) of them, -1 for none.
+        reasons: for each start, why it ended, in words; empty where it did not.
+        sets: T + 1 zonotopes of all rows; a start that was cut in parts has as many rows.
+        taken: T steps with all that is needed to check them.
+        parts: how many rows of `sets` each start has.
+        controls: what was applied.
+        evidence: how the distance to M is known; `construction` where only the tether was used.
+        weights: None: for any weights; else the digest of those it holds for.
+    """
+
+    schema: Schema
+    lower: Array
+    upper: Array
+    delta: Array
+    ended: Any
+    reasons: tuple[str, ...]
+    sets: tuple[Zonotopes, ...]
+    taken: tuple[Taken, ...]
+    parts: int
+    controls: Controls
+    evidence: str
+    weights: str | None = None
+
+    @property
+    def steps(self) -> int:
+        """T, as asked for."""
+        return self.lower.shape[-2] - 1
+
+    @property
+    def many(self) -> bool:
+        """Whether it is of several starts."""
+        return self.lower.ndim == 3
+
+    @property
+    def half_width(self) -> Array:
+        """Of each box, (T + 1, dx) or (N, T + 1, dx)."""
+        return 0.5 * (self.upper - self.lower)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it goes as far as was asked for, from every start."""
+        return not any(self.reasons)
+
+    def __len__(self) -> int:
+        """How many starts."""
+        return len(self.reasons)
+
+    def contains(self, states: ArrayLike) -> NDArray[np.bool_]:
+        """Whether states (..., T + 1, dx), of one start each, lie in the boxes at each step; angles up to turns.
+
+        Of several starts states are (N, ..., T + 1, dx). After its end a tube contains nothing.
+        """
+        values = np.asarray(states, dtype=np.float64)
+        lower, upper = self.lower, self.upper
+        if self.many:
+            between = (1,) * (values.ndim - 3)
+            lower, upper = (end.reshape(len(self), *between, *end.shape[1:]) for end in (lower, upper))
+        angles = np.array([name in self.schema.angles for name in self.schema.states])
+        with np.errstate(invalid="ignore"):
+            # Past the end of the line through whole turns, without rounding where there are none.
+            turns = np.ceil((lower - values) / (2 * np.pi) - 1e-12) * angles
+            moved = np.where(turns == 0, values, values + 2 * np.pi * turns)
+            slack = np.where(turns == 0, 0.0, 1e-14 * (np.abs(values) + 2 * np.pi))
+            return ((moved >= lower - slack) & (moved <= upper + slack)).all(axis=-1)
+
+
+def tube(
+    model: Model,
+    trusted: TrustedModel | Function,
+    start: Start,
+    controls: ArrayLike | tuple[ArrayLike, ArrayLike] | Limited | Policy | None,
+    *,
+    steps: int | None = None,
+    generators: int = GENERATORS,
+    halvings: int = 0,
+) -> Tube:
+    """Every rollout of the model from every start, whatever the weights, lies in the tube at every step.
+
+    Args:
+        model: with an affine or a direct tether; its weights do not matter.
+        trusted: M, which makes the tube narrower where the distance to it is proved.
+        start: a state (dx,), rows of states (N, dx) for a tube each, or a box: a pair of such, lower and upper, or
+            ``{"x": (low, high), "v": value, ...}``.
+        controls: a sequence (T, du), or one for each start (N, T, du); a pair of these, lower and upper, for
+            anything between them, independently at each step, with (du,) for the same at each; a box by name; a
+            function of states (K, dx) to controls (K, du), in NumPy as M is, which sees angles in [-π, π); None
+            where there are no controls.
+        steps: T; needed unless the controls say it.
+        generators: at most how many a set may have; beyond, the least useful ones become a box.
+        halvings: at most how many times to halve a start box, along whichever state makes the tube narrowest in
+            the end, as long as that helps.
+
+    Returns:
+        The tube, which ends early where a set may leave the operating box, and says where and why.
+    """
+    return tube_within(
+        limits_of(model), model.schema, trusted, start, controls, steps=steps, generators=generators, halvings=halvings
+    )
+
+
+def tube_within(
+    limits: TubeLimits,
+    schema: Schema,
+    trusted: TrustedModel | Function,
+    start: Start,
+    controls: Any,
+    *,
+    steps: int | None = None,
+    generators: int = GENERATORS,
+    halvings: int = 0,
+) -> Tube:
+    """The same for whatever keeps to limits: with a half-width of 0, for M itself."""
+    if not schema.rolls_out:
+        raise ValueError(
+            "a tube must predict every state; the outputs are "
+            f"{', '.join(schema.outputs)} for states {', '.join(schema.states)}."
+        )
+    check_whole("generators", generators, least=len(schema.states), most=100_000)
+    check_whole("halvings", halvings, most=MOST_HALVINGS)
+    lower, upper, many = _start(start, schema)
+    known = _controls(controls, schema, steps, limits)
+    count = _steps(known, steps)
+    if isinstance(known, Boxed) and known.lower.shape[0] not in (1, len(lower)):
+        raise ValueError(f"`controls` must be for 1 or {len(lower)} starts; got {known.lower.shape[0]}.")
+    program = _program(as_trusted(trusted), schema, limits) if limits.proved else None
+    stepper = Stepper(limits, schema, program, generators)
+    lower, upper, parts = _halved(stepper, lower, upper, known, count, halvings)
+    run = _Run.through(stepper, lower, upper, _repeated(known, parts), count)
+    return run.tube(stepper, known, many, parts)
+
+
+def _program(trusted: TrustedModel, schema: Schema, limits: TubeLimits) -> Program:
+    lower, upper = limits.box
+    finite = np.isfinite(lower) & np.isfinite(upper)
+    low, high = np.where(finite, lower, -1.0), np.where(finite, upper, 1.0)
+    try:
+        return target_program(trusted, schema, limits.target, low[None], high[None])  # type: ignore[arg-type]
+    except EnclosureError as error:
+        raise ValueError(f"`trusted` must be one that can be enclosed; {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """All steps of rows: sets, and by row the step that failed and why."""
+
+    sets: list[Zonotopes]
+    taken: list[Taken]
+    ended: NDArray[np.int64]
+    reasons: list[str]
+
+    @classmethod
+    def through(cls, stepper: Stepper, lower: Array, upper: Array, controls: Controls, steps: int) -> _Run:
+        """Steps until none is left or none can go on."""
+        sets, taken = [stepper.begin(lower, upper)], []
+        ended, reasons = np.full(len(lower), -1), [""] * len(lower)
+        for step in range(steps):
+            found = stepper.take(sets[-1], controls, step)
+            for row, why in found.faults.items():
+                if ended[row] < 0:
+                    ended[row], reasons[row] = step, why
+            if (ended >= 0).all():
+                break
+            sets.append(_stopped(found.after, ended >= 0))
+            taken.append(found)
+        return cls(sets, taken, ended, reasons)
+
+    def hulls(self, steps: int) -> tuple[Array, Array, Array]:
+        """(R, T + 1, dx) ends of boxes and (R, T, dx) deltas; NaN after the end."""
+        shape = (len(self.ended), steps + 1, self.sets[0].center.shape[1])
+        lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
+        delta = np.full((shape[0], steps, shape[2]), np.nan)
+        for t, found in enumerate(self.sets):
+            going = (self.ended < 0) | (self.ended >= t)
+            low, high = found.hull()
+            lower[going, t], upper[going, t] = low[going], high[going]
+            if t > 0:
+                delta[going, t - 1] = self.taken[t - 1].delta[going]
+        return lower, upper, delta
+
+    def tube(self, stepper: Stepper, controls: Controls, many: bool, parts: int) -> Tube:
+        """Hulls over the parts of each start."""
+        steps = len(self.sets) - 1 if not (self.ended >= 0).any() else self._asked(controls)
+        schema = stepper.schema
+        lower, upper, delta = self.hulls(steps)
+        delta = delta[:, :, np.argsort(schema.advanced)]
+        shape = (len(lower) // parts, parts)
+        lower, upper, delta = (part.reshape(*shape, *part.shape[1:]) for part in (lower, upper, delta))
+        lower, upper, delta = lower.min(axis=1), upper.max(axis=1), delta.max(axis=1)
+        ended, reasons = self.ended.reshape(shape), np.array(self.reasons, dtype=object).reshape(shape)
+        first = np.where(ended < 0, np.iinfo(np.int64).max, ended).argmin(axis=1)
+        stop = np.take_along_axis(ended, first[:, None], axis=1)[:, 0]
+        why = tuple(str(reasons[k, first[k]]) for k in range(len(first)))
+        evidence = "construction" if stepper.program is None else "proved"
+        if not many:
+            lower, upper, delta, stop = lower[0], upper[0], delta[0], None if stop[0] < 0 else int(stop[0])
+        return Tube(
+            schema, lower, upper, delta, stop, why, tuple(self.sets), tuple(self.taken), parts, controls, evidence
+        )
+
+    def _asked(self, controls: Controls) -> int:
+        return controls.lower.shape[1] if isinstance(controls, Boxed) else int(getattr(controls, "steps", 0))
+
+
+def _stopped(after: Zonotopes, ended: NDArray[np.bool_]) -> Zonotopes:
+    """Rows that have ended stay where nothing happens."""
+    if not ended.any():
+        return after
+    center, generators = after.center.copy(), after.generators.copy()
+    center[ended], generators[ended] = 0.0, 0.0
+    return Zonotopes(center, generators)
+
+
+def _halved(
+    stepper: Stepper, lower: Array, upper: Array, controls: Controls, steps: int, halvings: int
+) -> tuple[Array, Array, int]:
+    """Start boxes in parts, those of one start after the other, and how many each has."""
+    parts, best = 1, np.inf
+    for round_ in range(halvings):
+        if round_ == 0:
+            best = _last_width(stepper, lower, upper, controls, steps, 1)
+        options = [d for d in range(lower.shape[1]) if (upper[:, d] > lower[:, d]).any()]
+        if not options:
+            break
+        found = [_in_two(lower, upper, parts, d) for d in options]
+        widths = [_last_width(stepper, *halves, controls, steps, 2 * parts) for halves in found]
+        chosen = int(np.argmin(widths))
+        if not widths[chosen] < _WORTH * best:
+            break
+        (lower, upper), best, parts = found[chosen], widths[chosen], 2 * parts
+    return lower, upper, parts
+
+
+def _in_two(lower: Array, upper: Array, parts: int, column: int) -> tuple[Array, Array]:
+    middle = np.clip(0.5 * lower[:, column] + 0.5 * upper[:, column], lower[:, column], upper[:, column])
+    below, above = upper.copy(), lower.copy()
+    below[:, column], above[:, column] = middle, middle
+    shape = (len(lower) // parts, 2 * parts, lower.shape[1])
+    return tuple(
+        np.stack(pair, axis=1).reshape(shape[0], parts, 2, -1).reshape(-1, lower.shape[1])
+        for pair in ((lower, above), (below, upper))
+    )  # type: ignore[return-value]
+
+
+def _last_width(
+    stepper: Stepper, lower: Array, upper: Array, controls: Controls, steps: int, parts: int
+) -> float:
+    """Mean width of the last boxes, in units of the first round's states; infinite for a tube that ends."""
+    run = _Run.through(stepper, lower, upper, _repeated(controls, parts), steps)
+    low, high, _ = run.hulls(steps)
+    shape = (len(low) // parts, parts, low.shape[2])
+    width = high[:, -1].reshape(shape).max(axis=1) - low[:, -1].reshape(shape).min(axis=1)
+    scale = np.maximum(upper.max(axis=0) - lower.min(axis=0), 1e-300)
+    score = (width / scale).mean()
+    return float(score) if np.isfinite(score) else np.inf
+
+
+def _repeated(controls: Controls, parts: int) -> Controls:
+    """The same for every part of a start."""
+    if parts == 1 or not isinstance(controls, Boxed) or len(controls.lower) == 1:
+        return controls
+    return Boxed(*(np.repeat(end, parts, axis=0) for end in (controls.lower, controls.upper)))
+
+
+# --- what was given
+
+
+def _start(start: Start, schema: Schema) -> tuple[Array, Array, bool]:
+    """(N, dx) boxes, and whether several were asked for."""
+    if isinstance(start, Mapping):
+        start = _by_name("start", start, schema.states)
+    if isinstance(start, tuple) and len(start) == 2 and np.ndim(start[0]) >= 1:
+        ends = [np.asarray(end, dtype=np.float64) for end in start]
+        many = max(end.ndim for end in ends) == 2
+        low, high = (check_matrix("start", np.atleast_2d(end), schema.states) for end in ends)
+        low, high = np.broadcast_arrays(low, high)
+    else:
+        many = np.ndim(start) == 2
+        low = high = check_matrix("start", np.atleast_2d(np.asarray(start)), schema.states)
+    if (low > high).any():
+        raise ValueError("`start` must have lower ends of at most the upper ones; got others. Swap them.")
+    if not len(low):
+        raise ValueError("`start` must have at least one row; got none.")
+    return np.array(low), np.array(high), many
+
+
+def _by_name(option: str, given: Limited, columns: tuple[str, ...]) -> tuple[Array, Array]:
+    check_known(option, given, "columns", columns)
+    missing = [name for name in columns if name not in given]
+    if missing:
+        raise ValueError(f"`{option}` must say where every column is; got nothing for {', '.join(missing)}.")
+    ends = [given[name] for name in columns]
+    pairs = [end if isinstance(end, tuple | list) else (end, end) for end in ends]
+    numbers = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    return numbers[:, 0], numbers[:, 1]
+
+
+def _controls(controls: Any, schema: Schema, steps: int | None, limits: TubeLimits) -> Controls:
+    count = len(schema.controls)
+    if callable(controls):
+        return _feedback(controls, schema, limits, steps)
+    if controls is None:
+        if count:
+            raise ValueError(f"`controls` must be given for {', '.join(schema.controls)}; got none.")
+        controls = np.zeros((0,))
+    if isinstance(controls, Mapping):
+        controls = _by_name("controls", controls, schema.controls)
+    pair = controls if isinstance(controls, tuple) and len(controls) == 2 and np.ndim(controls[0]) else None
+    ends = [_sequence(end, count, steps) for end in (pair or (controls, controls))]
+    low, high = np.broadcast_arrays(*ends)
+    if (low > high).any():
+        raise ValueError("`controls` must have lower ends of at most the upper ones; got others. Swap them.")
+    return Boxed(low, high)
+
+
+def _sequence(values: Any, count: int, steps: int | None) -> Array:
+    """(N or 1, T, du)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 1:
+        if steps is None:
+            raise ValueError("`steps` must be given where the controls are the same at each; got none.")
+        array = np.broadcast_to(array, (steps, len(array)))
+    array = array[None] if array.ndim == 2 else array
+    if array.ndim != 3 or array.shape[2] != count:
+        raise ValueError(
+            f"`controls` must have shape (T, {count}), or (N, T, {count}) for N starts; got {np.shape(values)}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("`controls` must be finite; got NaN or infinity.")
+    return array[:, :steps]
+
+
+def _steps(controls: Controls, steps: int | None) -> int:
+    if isinstance(controls, Boxed):
+        if steps is not None and controls.lower.shape[1] < steps:
+            raise ValueError(f"`controls` must be for {steps} steps; got {controls.lower.shape[1]}.")
+        steps = controls.lower.shape[1]
+    if steps is None:
+        raise ValueError("`steps` must be given with feedback; got none.")
+    check_whole("steps", steps, least=1, most=MOST_STEPS)
+    return steps
+
+
+def _feedback(policy: Policy, schema: Schema, limits: TubeLimits, steps: int | None) -> Feedback:
+    dx = len(schema.states)
+    lower, upper = (end[:dx] for end in limits.box)
+    finite = np.isfinite(lower) & np.isfinite(upper)
+    low, high = np.where(finite, lower, -1.0), np.where(finite, upper, 1.0)
+
+    def function(states: Array, _: Array) -> Any:
+        return policy(states)
+
+    try:
+        program = program_of(function, low[None], high[None], dx)
+    except EnclosureError as error:
+        raise ValueError(f"`controls` must be a policy that can be enclosed; {error}") from None
+    if len(program.tape.outputs) != len(schema.controls):
+        raise ValueError(
+            f"`controls` must return {len(schema.controls)} columns ({', '.join(schema.controls)}); got "
+            f"{len(program.tape.outputs)}."
+        )
+    return Feedback(program, schema.input_angles[:dx], steps or 0)
