@@ -25,7 +25,7 @@ from tether.tethers.affinebounds import AffineBounds
 from tether.tethers.direct import DirectTether
 
 
-_MANY_LEAVES = 64
+_MANY_LEAVES = 32
 """A piece that touches more of them is bounded by its distance to M alone, if that is known."""
 
 

@@ -28,7 +28,7 @@ SPARE = 1e-9
 """What remainders are made larger by, so that other sound arithmetic than ours can show them again."""
 _WORTH = 0.1
 """As a share of delta, M's bending over a set for which it is cut in parts."""
-_PART_SHELLS = 4
+_PART_SHELLS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Stepper:
     schema: Schema
     program: Program | None
     generators: int
-    halvings: int = 3
+    halvings: int = 2
 
     def begin(self, lower: Array, upper: Array) -> Zonotopes:
         """Sets that hold boxes of start states (N, dx), and what wrapping makes of their angles."""

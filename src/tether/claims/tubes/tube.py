@@ -49,6 +49,7 @@ class Tube:
         parts: how many rows of `sets` each start has.
         controls: what was applied.
         evidence: how the distance to M is known; `construction` where only the tether was used.
+        start: (N, dx) lower and upper ends of the starts.
         weights: None: for any weights; else the digest of those it holds for.
     """
 
@@ -63,7 +64,26 @@ class Tube:
     parts: int
     controls: Controls
     evidence: str
+    start: tuple[Array, Array]
     weights: str | None = None
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """(N, T + 1, dx) lower and upper, also of one start."""
+        return (self.lower, self.upper) if self.many else (self.lower[None], self.upper[None])
+
+    def controls_at(
+        self, step: int, row: NDArray[np.int64], share: Array, states: Array, policy: Policy | None = None
+    ) -> Array:
+        """(K, du) controls of some rows (K,) at a step: so far between their limits, or those of a policy."""
+        known = self.controls
+        if isinstance(known, Boxed):
+            own = row if len(known.lower) > 1 else np.zeros_like(row)
+            low, high = known.lower[own, step], known.upper[own, step]
+            return np.clip(low + share * (high - low), low, high)
+        if policy is None:
+            raise ValueError("`policy` must be given for a tube with feedback; got none.")
+        return np.asarray(policy(states), dtype=np.float64)
 
     @property
     def steps(self) -> int:
@@ -168,9 +188,10 @@ def tube_within(
         raise ValueError(f"`controls` must be for 1 or {len(lower)} starts; got {known.lower.shape[0]}.")
     program = _program(as_trusted(trusted), schema, limits) if limits.proved else None
     stepper = Stepper(limits, schema, program, generators)
+    begin = (lower, upper)
     lower, upper, parts = _halved(stepper, lower, upper, known, count, halvings)
     run = _Run.through(stepper, lower, upper, _repeated(known, parts), count)
-    return run.tube(stepper, known, many, parts)
+    return run.tube(stepper, known, many, parts, begin)
 
 
 def _program(trusted: TrustedModel, schema: Schema, limits: TubeLimits) -> Program:
@@ -221,7 +242,9 @@ class _Run:
                 delta[going, t - 1] = self.taken[t - 1].delta[going]
         return lower, upper, delta
 
-    def tube(self, stepper: Stepper, controls: Controls, many: bool, parts: int) -> Tube:
+    def tube(
+        self, stepper: Stepper, controls: Controls, many: bool, parts: int, start: tuple[Array, Array]
+    ) -> Tube:
         """Hulls over the parts of each start."""
         steps = len(self.sets) - 1 if not (self.ended >= 0).any() else self._asked(controls)
         schema = stepper.schema
@@ -238,8 +261,9 @@ class _Run:
         if not many:
             lower, upper, delta, stop = lower[0], upper[0], delta[0], None if stop[0] < 0 else int(stop[0])
         return Tube(
-            schema, lower, upper, delta, stop, why, tuple(self.sets), tuple(self.taken), parts, controls, evidence
-        )
+            schema, lower, upper, delta, stop, why, tuple(self.sets), tuple(self.taken), parts, controls,
+            evidence, start,
+        )  # fmt: skip
 
     def _asked(self, controls: Controls) -> int:
         return controls.lower.shape[1] if isinstance(controls, Boxed) else int(getattr(controls, "steps", 0))
