@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from tether.claims.certificate import certify
     from tether.claims.claims import Certificate
     from tether.claims.rollout import rollout
+    from tether.claims.tubes import (
+        SystemBand,
+        Tube,
+        TubeAttack,
+        attack_tube,
+        calibrate_system,
+        load_tube,
+        save_tube,
+        tube,
+    )
     from tether.data import Emphasis, Jitter, Probes, Schema, Transitions, make_schema
     from tether.data.files import read_probes
     from tether.data.findings import LogReport
@@ -59,19 +69,25 @@ __all__ = [
     "SinglePrecisionModel",
     "Statistical",
     "StorageError",
+    "SystemBand",
     "TrainingConfig",
     "Transitions",
     "TrustedModel",
     "TrustedModelError",
+    "Tube",
+    "TubeAttack",
     "Verification",
     "adapt",
     "attack",
+    "attack_tube",
+    "calibrate_system",
     "certify",
     "console_reporter",
     "fit",
     "fit_memories",
     "load",
     "load_trusted",
+    "load_tube",
     "make_schema",
     "mlp",
     "read_log",
@@ -79,7 +95,9 @@ __all__ = [
     "read_transitions",
     "rollout",
     "save",
+    "save_tube",
     "single_precision",
+    "tube",
     "verify",
 ]
 
@@ -88,6 +106,16 @@ _HOMES = {
     "claims.certificate": ("certify",),
     "claims.claims": ("Certificate",),
     "claims.rollout": ("rollout",),
+    "claims.tubes": (
+        "SystemBand",
+        "Tube",
+        "TubeAttack",
+        "attack_tube",
+        "calibrate_system",
+        "load_tube",
+        "save_tube",
+        "tube",
+    ),
     "data": ("Emphasis", "Jitter", "Probes", "Schema", "Transitions", "make_schema"),
     "data.files": ("read_probes",),
     "data.findings": ("LogReport",),

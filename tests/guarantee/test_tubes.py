@@ -31,7 +31,9 @@ def car(states, controls):
     """A unicycle."""
     x, y, heading = states.T
     step = 0.1 * controls[:, 0]
-    return np.stack([x + step * np.cos(heading), y + step * np.sin(heading), heading + 0.1 * controls[:, 1]], axis=1)
+    return np.stack(
+        [x + step * np.cos(heading), y + step * np.sin(heading), heading + 0.1 * controls[:, 1]], axis=1
+    )
 
 
 def _logged(function, schema, lower, upper, seed=0):
@@ -48,12 +50,20 @@ def learned(name: str, method: str = "affine", target: str = "increment"):
     """A model of some system, hardly trained: what is tested holds for any weights."""
     schemas = {
         "pendulum": (pendulum, ["angle", "speed"], ["torque"], ["angle"], [-3.1, -7.0, -2.0]),
-        "car": (car, ["x", "y", "heading"], ["speed", "yaw_rate"], ["heading"], [-9.0, -9.0, -3.1, -3.0, -1.0]),
+        "car": (
+            car,
+            ["x", "y", "heading"],
+            ["speed", "yaw_rate"],
+            ["heading"],
+            [-9.0, -9.0, -3.1, -3.0, -1.0],
+        ),
     }
     function, states, controls, angles, low = schemas[name]
     schema = make_schema(states, controls, angles=angles)
     data = _logged(function, schema, np.array(low), -np.array(low))
-    config = FitConfig(memories=40, leaves=300, hidden=(8,), training=TRAINING, evidence="proved", target=target)
+    config = FitConfig(
+        memories=40, leaves=300, hidden=(8,), training=TRAINING, evidence="proved", target=target
+    )
     how = TETHERED if method == "affine" else DIRECT
     problem = prepare(data, trusted=function, config=config)
     return train_method(problem, how, config, built=build_for(problem, how, config)).model, function
@@ -76,7 +86,9 @@ CASES = {
 
 def _tube(case: str):
     given = dict(CASES[case])
-    model, function = learned(given.pop("system"), given.pop("method", "affine"), given.pop("target", "increment"))
+    model, function = learned(
+        given.pop("system"), given.pop("method", "affine"), given.pop("target", "increment")
+    )
     return model, tube(model, function, given.pop("start"), given.pop("controls"), **given)
 
 

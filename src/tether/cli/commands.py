@@ -14,6 +14,7 @@ from tether.cli.learning import fit, info, predict
 from tether.cli.registered import Commands
 from tether.cli.reporting import report
 from tether.cli.terminal import say
+from tether.cli.tubes import tube_command
 
 app = typer.Typer(
     cls=Commands,
@@ -29,6 +30,7 @@ app.command()(predict)
 app.command("certify")(certify_command)
 app.command("verify")(verify_command)
 app.command("attack")(attack_command)
+app.command("tube")(tube_command)
 app.command("export")(export_command)
 app.command()(adapt)
 app.command()(info)

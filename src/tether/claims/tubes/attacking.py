@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tether.claims.tubes.tube import Tube
+from tether.claims.tubes.making import Tube
 from tether.data import Array
 from tether.foundation.limits import MOST_DRAWS, check_seed, check_whole
 from tether.foundation.progress import Report
@@ -91,7 +92,12 @@ def attack_tube(
 
 
 def extreme_rollouts(
-    model: Model, found: Tube, states: Array, row: Array, rng: np.random.Generator, policy: Any = None
+    model: Model,
+    found: Tube,
+    states: Array,
+    row: NDArray[np.int64],
+    rng: np.random.Generator,
+    policy: Any = None,
 ) -> Array:
     """(K, T + 1, dx) rollouts from states (K, dx), near the tube's own turns; NaN outside the domain."""
     schema, steps = found.schema, found.steps
@@ -121,7 +127,7 @@ def extreme_rollouts(
     return _unwrapped(found, np.stack(paths, axis=1), row)
 
 
-def _unwrapped(found: Tube, paths: Array, row: Array) -> Array:
+def _unwrapped(found: Tube, paths: Array, row: NDArray[np.int64]) -> Array:
     """On the tube's own turns."""
     angles = np.array([name in found.schema.angles for name in found.schema.states])
     lower, upper = found.ends
@@ -131,7 +137,7 @@ def _unwrapped(found: Tube, paths: Array, row: Array) -> Array:
     return np.where(turns == 0, paths, paths + 2 * np.pi * np.where(np.isfinite(turns), turns, 0.0))
 
 
-def _worst(found: Tube, paths: Array, row: Array, begin: int) -> TubeAttack:
+def _worst(found: Tube, paths: Array, row: NDArray[np.int64], begin: int) -> TubeAttack:
     del begin
     lower, upper = (end[row] for end in found.ends)
     # Whole turns are taken off in floats here, and 2π is not one.

@@ -1,4 +1,4 @@
-"""Controls of a tube: a sequence, a box for each step, or feedback by a policy, joined to the sets of states."""
+"""Controls of a tube, joined to its states: a sequence, a box for each step, or feedback by a policy."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ class Feedback(Controls):
         program: of the policy; it sees angles in [-π, π).
         angles: (dx,) which states are angles.
         steps: for how many.
+        name: of the function.
     """
 
     program: Program
     angles: NDArray[np.bool_]
     steps: int
+    name: str = ""
 
     def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
         """``u = value + gain (x - point) ± apart``: the states' generators moved by the gain, and a box."""
@@ -89,11 +91,26 @@ class Feedback(Controls):
         own = rest[:, :, None] * np.eye(rest.shape[1])
         nothing = np.zeros((*states.center.shape, rest.shape[1]))
         generators = np.concatenate(
-            [np.concatenate([states.generators, nothing], axis=2), np.concatenate([moved, own], axis=2)], axis=1
+            [np.concatenate([states.generators, nothing], axis=2), np.concatenate([moved, own], axis=2)],
+            axis=1,
         )
         kept = {"point": pieces.point, "turns": pieces.home, "value": value, "gain": gain}
         kept |= {"center": center, "generators": np.concatenate([moved, own], axis=2)}
         return Zonotopes(np.concatenate([states.center, center], axis=1), generators), kept
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Controls):
+    """A policy that is known by name only, in a tube that was read from a file."""
+
+    name: str
+    steps: int
+
+    def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
+        """Not without the policy itself."""
+        raise ValueError(
+            f"the policy '{self.name}' must be given to go on from here; a file has its name only."
+        )
 
 
 def beside(states: Zonotopes, others: Zonotopes) -> Zonotopes:

@@ -1,9 +1,10 @@
-"""First-order models of a program over pieces of a set, one for each row, and how far the program is from them.
+"""First-order models of a program over pieces of sets, and how far the program is from them.
 
-For a row, ``L(s) = value + slope (s - point)``. Over a piece with middle m, by the mean-value theorem along the
-segment from m to s, ``|F(s) - F(m) - slope (s - m)|`` is at most the mean, over shells around m, of the
-derivative's largest deviation from the slope, times the way (see :func:`tether.evidence.expansions.expand_boxes`);
-``F(m) - L(m)``, with its sign, is added. F's range over the piece is another bound. Both hold.
+For a row, ``L(s) = value + slope (s - point)``. Over a piece with middle m, by the mean-value theorem along
+the segment from m to s, ``|F(s) - F(m) - slope (s - m)|`` is at most the mean, over shells around m, of the
+derivative's largest deviation from the slope, times the way (see
+:func:`tether.evidence.expansions.expand_boxes`); ``F(m) - L(m)``, with its sign, is added. F's range over
+the piece is another bound. Both hold.
 """
 
 from __future__ import annotations
@@ -111,12 +112,15 @@ class Expansion:
         below = [middle, *(_shrunk(lower, middle, share, -1) for share in shares), lower]
         above = [middle, *(_shrunk(upper, middle, share, 1) for share in shares), upper]
         found = evaluate(program, np.concatenate(below), np.concatenate(above), derivatives=True)
-        parts = {name: part.reshape(shells + 1, len(lower), *part.shape[1:]) for name, part in vars(found).items()}
+        parts = {
+            name: part.reshape(shells + 1, len(lower), *part.shape[1:]) for name, part in vars(found).items()
+        }
         steep = parts["jacobian_lower"], parts["jacobian_upper"]
         return cls(
             low=parts["lower"][-1], high=parts["upper"][-1], rounding=parts["rounding"][-1],
             point_low=parts["lower"][0], point_high=parts["upper"][0],
-            point_slope=0.5 * steep[0][0] + 0.5 * steep[1][0], slope_low=steep[0][1:], slope_high=steep[1][1:],
+            point_slope=0.5 * steep[0][0] + 0.5 * steep[1][0],
+            slope_low=steep[0][1:], slope_high=steep[1][1:],
             reach=np.maximum(upper - middle, middle - lower) * (1 + EPS),
         )  # fmt: skip
 
@@ -142,8 +146,13 @@ class Expansion:
             moved, more = _turned(values, self.point_low, self.point_high, turning)
             more = more + errors
             shares = self._along(slope)
-            reach = shares.sum(axis=-1) * (1 + (slope.shape[-1] + 8) * EPS) + self.rounding * (1 + 4 * EPS) + more
-            spread = np.einsum("cqpd,qd->cqp", np.abs(slope), self.reach) * (1 + (slope.shape[-1] + 8) * EPS) + more
+            reach = (
+                shares.sum(axis=-1) * (1 + (slope.shape[-1] + 8) * EPS) + self.rounding * (1 + 4 * EPS) + more
+            )
+            spread = (
+                np.einsum("cqpd,qd->cqp", np.abs(slope), self.reach) * (1 + (slope.shape[-1] + 8) * EPS)
+                + more
+            )
             low = np.fmax(_less(self.point_low, moved, reach), _less(self.low, moved, spread))
             high = np.fmin(_more(self.point_high, moved, reach), _more(self.high, moved, spread))
             unknown = np.isnan(self.low) | np.isnan(self.high) | np.isnan(low) | np.isnan(high)

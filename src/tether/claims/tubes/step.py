@@ -1,11 +1,11 @@
 """One step of a tube: from a set of states to one that holds whatever the model can make of them.
 
-Theorem. Let every rollout be in X_t after t steps, up to whole turns of angles, and let its control be in U_t. If
-every input ``s = (x, u)`` of ``X_t x U_t`` lies in the operating box, where the model's target is within ``apart``
-of ``L(s) = value + slope (s - point)`` whatever the weights, then the next state is in ``base(s) + L(s) ± apart``, an
-affine image of the set and a box. Its centre and generators are computed in floats; what these are off by is
-added to the box (see :mod:`.zonotopes`), and so is the rounding of the model's own wrapping of angles. By induction
-every rollout is in X_t at each step t.
+Theorem. Let every rollout be in X_t after t steps, up to whole turns of angles, and let its control be in
+U_t. If every input ``s = (x, u)`` of ``X_t x U_t`` lies in the operating box, where the model's target is
+within ``apart`` of ``L(s) = value + slope (s - point)`` whatever the weights, then the next state is in
+``base(s) + L(s) ± apart``, an affine image of the set and a box. Its centre and generators are computed in
+floats; what these are off by is added to the box (see :mod:`.zonotopes`), and so is the rounding of the
+model's own wrapping of angles. By induction every rollout is in X_t at each step t.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Taken:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """A line for each row and output, (N, P) value and (N, P, D) slope, and how far the model may be from it."""
+    """A line for each row and output: (N, P) value, (N, P, D) slope, and how far the model may be from it."""
 
     value: Array
     slope: Array
@@ -79,7 +79,9 @@ class _Found:
         middle = _finite(0.5 * low + 0.5 * high)
         moved = value + middle
         # From the value as it is rounded to either end.
-        apart = np.maximum(high - middle, middle - low) + 4 * EPS * (np.abs(moved) + np.abs(value) + np.abs(middle))
+        apart = np.maximum(high - middle, middle - low) + 4 * EPS * (
+            np.abs(moved) + np.abs(value) + np.abs(middle)
+        )
         return cls(moved, slope, np.where(np.isnan(apart), np.inf, apart), reach)
 
 
@@ -158,7 +160,10 @@ class Stepper:
         rows = np.flatnonzero((half > (1 + _WORTH) * reach.delta).any(axis=1) & np.isfinite(half).all(axis=1))
         if not len(rows) or not self.halvings:
             return reach
-        doubt = np.where(np.isfinite(shares), shares, 0.0).min(axis=0) / np.maximum(half[pieces.row], 1e-300)[..., None]
+        doubt = (
+            np.where(np.isfinite(shares), shares, 0.0).min(axis=0)
+            / np.maximum(half[pieces.row], 1e-300)[..., None]
+        )
         parts = pieces.refined(rows, doubt.max(axis=1), self.halvings)
         some = lines.take(rows)
         over = some.over(parts, self.schema.input_angles)
@@ -166,7 +171,10 @@ class Stepper:
         away = expansion.away(some, parts, self.schema.output_angles, over)
         finer = self.limits.reach(some, parts, over, away)
         low, high = reach.low.copy(), reach.high.copy()
-        low[:, rows], high[:, rows] = np.maximum(low[:, rows], finer.low), np.minimum(high[:, rows], finer.high)
+        low[:, rows], high[:, rows] = (
+            np.maximum(low[:, rows], finer.low),
+            np.minimum(high[:, rows], finer.high),
+        )
         return replace(reach, low=low, high=high)
 
     def _image(
@@ -180,7 +188,8 @@ class Stepper:
         turned = 2 * np.pi * pieces.home * schema.input_angles
         way = inputs.center - turned - pieces.point
         loose = slack_of(inputs.center) * (turned != 0)
-        # A next state that is an angle is on the turn of the wrapped state; an increment is added to the state.
+        # A next state that is an angle is on the turn of the wrapped state; an increment is added to the
+        # state.
         start = (
             np.einsum("pd,nd->np", base, inputs.center)
             if np.ndim(base)
@@ -194,7 +203,9 @@ class Stepper:
         sizes = np.abs(start) + np.abs(value) + np.einsum("npd,nd->np", size, extent)
         units = (slope.shape[2] + 16) * EPS
         exact = np.einsum("npd,nd->np", np.abs(slope), loose)
-        rest = sum_up(np.stack([apart, units * sizes, exact, self._wrapping() + np.zeros_like(apart)], axis=-1))
+        rest = sum_up(
+            np.stack([apart, units * sizes, exact, self._wrapping() + np.zeros_like(apart)], axis=-1)
+        )
         rest = np.where(sizes + apart > 0, rest + (slope.shape[2] + 2) * FAINT, 0.0)
         return self._collected(center[:, order], generators[:, order], rest[:, order])
 

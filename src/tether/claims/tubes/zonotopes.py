@@ -1,13 +1,13 @@
-"""Zonotopes, many at once: a centre and generators, exactly as the floats say, and what rounding adds to them.
+"""Zonotopes, many at once: centres and generators as the floats say, and what rounding adds to them.
 
-A zonotope is the set of all ``center + generators b`` with every ``|b_j| <= 1``, in real numbers: floats stand
-for themselves. Whatever float arithmetic loses on the way from one to the next is bounded and added:
+A zonotope is the set of all ``center + generators b`` with every ``|b_j| <= 1``, in real numbers: floats
+stand for themselves. Whatever float arithmetic loses on the way from one to the next is bounded and added:
 
 Lemma (rounding). A sum of n products of floats, in whatever order, is off by at most ``n 2**-52`` of the sum
-of their magnitudes, if nothing under- or overflows (Higham, *Accuracy and Stability*, 3.1: ``n u / (1 - n u)``
-with ``u = 2**-53``, and ``n u < 1/2``); what underflows adds less than ``n 1e-322``. The sum of magnitudes is itself
-computed, and made larger by as many units. So a sum of magnitudes that is multiplied by ``1 + (n + 2)
-2**-52`` and given ``n 1e-322`` more is not below the exact one.
+of their magnitudes, if nothing under- or overflows (Higham, *Accuracy and Stability*, 3.1: ``n u / (1 - n
+u)`` with ``u = 2**-53``, and ``n u < 1/2``); what underflows adds less than ``n 1e-322``. The sum of
+magnitudes is itself computed, and made larger by as many units. So a sum of magnitudes that is multiplied
+by ``1 + (n + 2) 2**-52`` and given ``n 1e-322`` more is not below the exact one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class Tube:
 
     Attributes:
         schema: what the columns mean.
-        lower: (T + 1, dx), or (N, T + 1, dx): least value of each state after each step. Angles go on past ±π, and
-            stand for themselves and whole turns. NaN after a tube has ended.
+        lower: (T + 1, dx), or (N, T + 1, dx): least value of each state after each step. Angles go on past
+            ±π, and stand for themselves and whole turns. NaN after a tube has ended.
         upper: likewise, greatest.
         delta: (T, dx) or (N, T, dx) largest distance to M over what was touched at each step.
         ended: the step that could not be shown, or None; (N,) of them, -1 for none.
@@ -51,6 +51,9 @@ class Tube:
         evidence: how the distance to M is known; `construction` where only the tether was used.
         start: (N, dx) lower and upper ends of the starts.
         weights: None: for any weights; else the digest of those it holds for.
+        about: digests of the tether and of M, and M's name.
+        system: what is claimed of reality, by statistics: ends (N, T + 1, dx) around the model's own
+            rollouts, and `alpha`, `episodes`, `words`; None where nothing is.
     """
 
     schema: Schema
@@ -66,6 +69,40 @@ class Tube:
     evidence: str
     start: tuple[Array, Array]
     weights: str | None = None
+    about: Mapping[str, str | None] = field(default_factory=dict)
+    system: dict[str, Any] | None = None
+
+    @property
+    def words(self) -> str:
+        """What is claimed, in plain words."""
+        whose = "whatever its weights" if self.weights is None else "with the weights at hand"
+        how = (
+            "proved, with outward rounding"
+            if self.evidence == "proved"
+            else (
+                "by construction, with outward rounding; M is not used, for the distance to it is not proved"
+            )
+        )
+        after = f"for all {self.steps} steps" if self.complete else "at every step until it ends"
+        starts = "every start" if not self.many else f"each of {len(self)} starts"
+        text = (
+            f"Model tube ({how}): every rollout of the learned model from {starts}, {whose}, stays in it "
+            f"{after}. "
+            "Every set was shown to lie in the operating box before the step from it."
+        )
+        return text if self.complete else f"{text} {self.ending}"
+
+    @property
+    def ending(self) -> str:
+        """Where and why tubes end before the last step, in words."""
+        ended = np.atleast_1d(np.array(-1 if self.ended is None else self.ended))
+        rows = np.flatnonzero(ended >= 0)
+        if not len(rows):
+            return ""
+        first = rows[np.argmin(ended[rows])]
+        which = f"{len(rows)} of {len(self)} tubes end" if self.many else "It ends"
+        when = "the first after" if self.many else "after"
+        return f"{which} early, {when} step {ended[first]}: {self.reasons[first]}."
 
     @property
     def ends(self) -> tuple[Array, Array]:
@@ -110,7 +147,7 @@ class Tube:
         return len(self.reasons)
 
     def contains(self, states: ArrayLike) -> NDArray[np.bool_]:
-        """Whether states (..., T + 1, dx), of one start each, lie in the boxes at each step; angles up to turns.
+        """Whether states (..., T + 1, dx) lie in the boxes at each step; angles up to turns.
 
         Of several starts states are (N, ..., T + 1, dx). After its end a tube contains nothing.
         """
@@ -125,7 +162,8 @@ class Tube:
             turns = np.ceil((lower - values) / (2 * np.pi) - 1e-12) * angles
             moved = np.where(turns == 0, values, values + 2 * np.pi * turns)
             slack = np.where(turns == 0, 0.0, 1e-14 * (np.abs(values) + 2 * np.pi))
-            return ((moved >= lower - slack) & (moved <= upper + slack)).all(axis=-1)
+            inside = (moved >= lower - slack) & (moved <= upper + slack)
+        return np.logical_and.reduce(inside, axis=-1)
 
 
 def tube(
@@ -143,23 +181,35 @@ def tube(
     Args:
         model: with an affine or a direct tether; its weights do not matter.
         trusted: M, which makes the tube narrower where the distance to it is proved.
-        start: a state (dx,), rows of states (N, dx) for a tube each, or a box: a pair of such, lower and upper, or
-            ``{"x": (low, high), "v": value, ...}``.
+        start: a state (dx,), rows of states (N, dx) for a tube each, or a box: a pair of such, lower and
+            upper, or ``{"x": (low, high), "v": value, ...}``.
         controls: a sequence (T, du), or one for each start (N, T, du); a pair of these, lower and upper, for
-            anything between them, independently at each step, with (du,) for the same at each; a box by name; a
-            function of states (K, dx) to controls (K, du), in NumPy as M is, which sees angles in [-π, π); None
-            where there are no controls.
+            anything between them, independently at each step, with (du,) for the same at each; a box by
+            name; a function of states (K, dx) to controls (K, du), in NumPy as M is, which sees angles in
+            [-π, π); None where there are no controls.
         steps: T; needed unless the controls say it.
         generators: at most how many a set may have; beyond, the least useful ones become a box.
-        halvings: at most how many times to halve a start box, along whichever state makes the tube narrowest in
-            the end, as long as that helps.
+        halvings: at most how many times to halve a start box, along whichever state makes the tube
+            narrowest in the end, as long as that helps.
 
     Returns:
         The tube, which ends early where a set may leave the operating box, and says where and why.
     """
-    return tube_within(
-        limits_of(model), model.schema, trusted, start, controls, steps=steps, generators=generators, halvings=halvings
+    from tether.claims.tubes.storing import tether_digest
+
+    known = as_trusted(trusted)
+    found = tube_within(
+        limits_of(model),
+        model.schema,
+        known,
+        start,
+        controls,
+        steps=steps,
+        generators=generators,
+        halvings=halvings,
     )
+    about = {"tether": tether_digest(model), "trusted": known.name, "trusted_source": known.source_digest}
+    return replace(found, about=about)
 
 
 def tube_within(
@@ -332,7 +382,7 @@ def _repeated(controls: Controls, parts: int) -> Controls:
 # --- what was given
 
 
-def _start(start: Start, schema: Schema) -> tuple[Array, Array, bool]:
+def _start(start: Any, schema: Schema) -> tuple[Array, Array, bool]:
     """(N, dx) boxes, and whether several were asked for."""
     if isinstance(start, Mapping):
         start = _by_name("start", start, schema.states)
@@ -390,7 +440,8 @@ def _sequence(values: Any, count: int, steps: int | None) -> Array:
     array = array[None] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[2] != count:
         raise ValueError(
-            f"`controls` must have shape (T, {count}), or (N, T, {count}) for N starts; got {np.shape(values)}."
+            f"`controls` must have shape (T, {count}), or (N, T, {count}) for N starts; got "
+            f"{np.shape(values)}."
         )
     if not np.isfinite(array).all():
         raise ValueError("`controls` must be finite; got NaN or infinity.")
@@ -408,7 +459,7 @@ def _steps(controls: Controls, steps: int | None) -> int:
     return steps
 
 
-def _feedback(policy: Policy, schema: Schema, limits: TubeLimits, steps: int | None) -> Feedback:
+def _feedback(policy: Any, schema: Schema, limits: TubeLimits, steps: int | None) -> Feedback:
     dx = len(schema.states)
     lower, upper = (end[:dx] for end in limits.box)
     finite = np.isfinite(lower) & np.isfinite(upper)
@@ -426,4 +477,5 @@ def _feedback(policy: Policy, schema: Schema, limits: TubeLimits, steps: int | N
             f"`controls` must return {len(schema.controls)} columns ({', '.join(schema.controls)}); got "
             f"{len(program.tape.outputs)}."
         )
-    return Feedback(program, schema.input_angles[:dx], steps or 0)
+    name = getattr(policy, "__qualname__", type(policy).__qualname__)
+    return Feedback(program, schema.input_angles[:dx], steps or 0, name)
