@@ -75,7 +75,7 @@ def network_code(layers: Sequence[Layer], kind: str) -> str:
             table("int", f"@_span{number}", own.span),
         ]
     for panel in sorted({own.panel for own in packed}):
-        parts.append(_PANEL.replace("PANEL", str(panel)).replace("NET", kind))
+        parts.append(_panel_code(panel, kind))
     parts += [_forwards(packed, starts, kind), _backwards(packed, starts, kind)]
     return "".join(parts)
 
@@ -132,40 +132,64 @@ def _cut_off(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 _PANEL = """
-static void @_panelsPANEL(const NET *in, NET *out, const NET *weights, const NET *bias, const int *span,
-                          int panels)
+/* Sums of products in their order, four of them before a sum is put back. */
+static void @_panelsPANEL(const NET *restrict in, NET *restrict out, const NET *restrict weights,
+                          const NET *restrict bias, const int *restrict span, int panels)
 {
     int p, j, t;
     for (p = 0; p < panels; ++p) {
         const NET *at = in + span[2 * p];
         const int count = span[2 * p + 1];
-        NET sum[PANEL];
-        for (t = 0; t < PANEL; ++t) sum[t] = bias[t];
-        for (j = 0; j < count; ++j) {
+        for (t = 0; t < PANEL; ++t) out[t] = bias[t];
+        for (j = 0; j + 4 <= count; j += 4) {
+            const NET one = at[j], two = at[j + 1], three = at[j + 2], four = at[j + 3];
+            for (t = 0; t < PANEL; ++t) {
+                NET total = out[t];
+                total += weights[t] * one;
+                total += weights[PANEL + t] * two;
+                total += weights[2 * PANEL + t] * three;
+                total += weights[3 * PANEL + t] * four;
+                out[t] = total;
+            }
+            weights += 4 * PANEL;
+        }
+        for (; j < count; ++j) {
             const NET value = at[j];
-            for (t = 0; t < PANEL; ++t) sum[t] += weights[t] * value;
+            for (t = 0; t < PANEL; ++t) out[t] += weights[t] * value;
             weights += PANEL;
         }
-        for (t = 0; t < PANEL; ++t) out[t] = sum[t];
         bias += PANEL;
         out += PANEL;
     }
 }
 
-static void @_backPANEL(const NET *by_out, NET *by_in, const NET *weights, const int *span, int panels)
+static void @_backPANEL(const NET *restrict by_out, NET *restrict by_in, const NET *restrict weights,
+                        const int *restrict span, int panels)
 {
     int p, j, t;
     for (p = 0; p < panels; ++p) {
         NET *at = by_in + span[2 * p];
         const int count = span[2 * p + 1];
-        for (t = 0; t < PANEL; ++t) {
-            const NET value = by_out[t];
-            if (value < 0 || value > 0)
-                for (j = 0; j < count; ++j) at[j] += weights[j * PANEL + t] * value;
+        for (j = 0; j < count; ++j) {
+            NET part[PANEL];
+            for (t = 0; t < PANEL; ++t) part[t] = weights[t] * by_out[t];
+            HALVES
+            at[j] += (part[0] + part[2]) + (part[1] + part[3]);
+            weights += PANEL;
         }
-        weights += count * PANEL;
         by_out += PANEL;
     }
 }
 
 """
+
+
+def _panel_code(panel: int, kind: str) -> str:
+    halves = []
+    half = panel // 2
+    while half >= 4:
+        halves.append(f"for (t = 0; t < {half}; ++t) part[t] += part[{half} + t];")
+        half //= 2
+    lines = "\n            ".join(halves)
+    code = _PANEL.replace("            HALVES\n", f"            {lines}\n" if halves else "")
+    return code.replace("PANEL", str(panel)).replace("NET", kind)

@@ -210,10 +210,10 @@ static void @_room(const REAL *x, struct @_room *room)
         const REAL *row;
         REAL anchor, width;
         REAL size;
-        int node = @_roots[q];
+        int node = q;
         while (@_nodes[node].cut >= 0)
-            node = x[@_nodes[node].cut] < @_nodes[node].threshold ? @_nodes[node].left : @_nodes[node].right;
-        room->leaf[q] = @_nodes[node].left;
+            node = @_nodes[node].below + !(x[@_nodes[node].cut] < @_nodes[node].threshold);
+        room->leaf[q] = @_nodes[node].below;
         row = @_leaves + (long)room->leaf[q] * @_ROW;
         anchor = row[0];
         (void)SIZE_OF(FABS(anchor));
@@ -375,14 +375,20 @@ def _constants(rate: np.ndarray, row: int) -> str:
 
 
 def _tree(tree: dict[str, np.ndarray], kind: str) -> str:
-    names = ("threshold", "cut", "left", "right")
-    nodes = zip(*(tree[name].tolist() for name in names), strict=True)
-    rows = ((literal(edge, kind), str(cut), str(left), str(right)) for edge, cut, left, right in nodes)
+    """Nodes level by level, the two below a node side by side; of a leaf, `below` is its number."""
+    order = tree["roots"].tolist()
+    rows: list[tuple[str, str, str]] = []
+    for node in order:  # which grows on the way
+        cut, low, high = (int(tree[name][node]) for name in ("cut", "left", "right"))
+        rows.append(
+            (literal(float(tree["threshold"][node]), kind), str(cut), str(low if cut < 0 else len(order)))
+        )
+        if cut >= 0:
+            order += [low, high]
     return "".join(
         [
-            "struct @_node { REAL threshold; int cut, left, right; };\n",
+            "struct @_node { REAL threshold; int cut, below; };\n",
             records("@_nodes", "@_node", rows),
-            table("int", "@_roots", tree["roots"]),
         ]
     )
 
