@@ -15,6 +15,8 @@ from tether.model import Model
 
 FORMATS: dict[str, str] = {
     "c": "tether.export.c:files",
+    "casadi": "tether.export.casadi:files",
+    "fmu": "tether.export.fmu:files",
 }
 """Of each format, where its function is: from a :class:`Request` to the content of files by their names.
 
@@ -64,6 +66,18 @@ def export(
     home, _, function = FORMATS[to].partition(":")
     write: Callable[[Request], Mapping[str, bytes]] = getattr(import_module(home), function)
     return _write(Path(out), write(Request(model, name, dtype, certificate or {})))
+
+
+def in_double(request: Request) -> None:
+    """Raises unless float64 is asked for: what is around the model speaks no other.
+
+    A float32 model would round what it is given, and its delta is for the inputs as rounded.
+    """
+    if request.dtype != "float64":
+        raise ValueError(
+            f"`dtype` must be 'float64' for this form, which hands over float64; got '{request.dtype}'. Only "
+            "'c', 'onnx' and 'torch' have float32."
+        )
 
 
 def needed(package: str, extra: str) -> Any:
