@@ -17,6 +17,9 @@ def export_command(
     out: Annotated[Path, typer.Option(help="The folder for its files; nothing in it is overwritten.")],
     name: Annotated[str, typer.Option(help="What files and functions are called.")] = "model",
     dtype: Annotated[str, typer.Option(help="Numbers are computed in float64 or float32.")] = "float64",
+    weights: Annotated[
+        str, typer.Option(help="onnx: 'inputs' makes them inputs of the graph, the model's as defaults.")
+    ] = "fixed",
 ) -> None:
     """Write a model in a form that runs without Tether, its guarantee inside."""
     with starting():
@@ -27,6 +30,8 @@ def export_command(
     beside = path.with_name("certificate.json")
     certificate = read_json(beside, plain) if beside.is_file() else None
     with writing(out):
-        files = export(peek(path), to=to, out=out, name=name, dtype=dtype, certificate=certificate)
+        files = export(
+            peek(path), to=to, out=out, name=name, dtype=dtype, certificate=certificate, weights=weights
+        )
     for file in files:
         say(f"exported: {file}", wrap=False)

@@ -17,6 +17,7 @@ FORMATS: dict[str, str] = {
     "c": "tether.export.c:files",
     "casadi": "tether.export.casadi:files",
     "fmu": "tether.export.fmu:files",
+    "onnx": "tether.export.onnx:files",
 }
 """Of each format, where its function is: from a :class:`Request` to the content of files by their names.
 
@@ -24,6 +25,7 @@ A module is imported when its format is asked for, so that what it needs stays o
 """
 
 DTYPES = ("float64", "float32")
+WEIGHTS = ("fixed", "inputs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +37,14 @@ class Request:
         name: an identifier, which names files and functions.
         dtype: what numbers are computed in: `float64` or `float32`.
         certificate: what `tether certify` says of the model, as its file has it; empty where nobody asked.
+        weights: `fixed`, or `inputs` where the format can take them at run time.
     """
 
     model: Model
     name: str
     dtype: str = "float64"
     certificate: Mapping[str, Any] = field(default_factory=dict)
+    weights: str = "fixed"
 
 
 def export(
@@ -51,6 +55,7 @@ def export(
     name: str = "model",
     dtype: str = "float64",
     certificate: Mapping[str, Any] | None = None,
+    weights: str = "fixed",
 ) -> list[Path]:
     """Writes `model` in another form into a folder, and returns the files.
 
@@ -61,11 +66,17 @@ def export(
         name: an identifier of C, which names files and functions.
         dtype: what numbers are computed in: `float64` or `float32`.
         certificate: what `tether certify` says of the model, to travel with it.
+        weights: with `onnx`, `inputs` makes them inputs of the graph with the model's as defaults, so that
+            new weights (:func:`tether.adapt`) need no new file.
     """
     _check(to, name, dtype)
+    if weights not in WEIGHTS or (weights == "inputs" and to != "onnx"):
+        raise ValueError(
+            f"`weights` must be 'fixed', or 'inputs' with `to` 'onnx'; got '{shorten(weights)}' with '{to}'."
+        )
     home, _, function = FORMATS[to].partition(":")
     write: Callable[[Request], Mapping[str, bytes]] = getattr(import_module(home), function)
-    return _write(Path(out), write(Request(model, name, dtype, certificate or {})))
+    return _write(Path(out), write(Request(model, name, dtype, certificate or {}, weights)))
 
 
 def in_double(request: Request) -> None:

@@ -13,6 +13,7 @@ from tether.verification import Verification
 READERS: dict[str, str] = {
     ".c": "tether.export.c.reading:verify_source",
     ".fmu": "tether.export.fmu.reading:verify_fmu",
+    ".onnx": "tether.export.onnx.reading:verify_graph",
 }
 """By the end of a file's name, where the function that verifies it is; called as :func:`verify` is."""
 

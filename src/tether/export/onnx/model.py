@@ -1,0 +1,254 @@
+"""A whole model as one graph: frame, tether, network and operator."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether.export.exporting import WEIGHTS
+from tether.export.onnx.graph import OPSET, Builder, ModelProto
+from tether.export.onnx.network import (
+    Layers,
+    feature_nodes,
+    network_nodes,
+    network_slopes,
+    place_weights,
+)
+from tether.export.onnx.rooms import RoomNodes, Tables, half_turn, last_sum, room_nodes
+from tether.foundation.limits import LARGEST_FILE
+from tether.model import Model
+
+FORMAT = 1
+VOIDED = (
+    "The certificate is of this graph in the arithmetic of IEEE 754 that its types name, in any order of "
+    "summation, with or without fused products. It is void where a provider computes the tether in less: "
+    "float16, bfloat16, TF32, quantised tables; where the graph is changed; and where subnormal numbers are "
+    "taken for zeros in float64. What computes the network does not matter: the claim is for any weights."
+)
+"""What voids the certificate, as the file says it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What a file is made from.
+
+    Attributes:
+        name: of the graph.
+        dtype: `float64` or `float32`.
+        weights: `fixed`, or `inputs` where they are inputs with defaults.
+        jacobian: whether derivatives are among the outputs.
+        certificate: as its file has it; empty where there is none.
+        file: the model file.
+        digest: that it states of itself.
+        held: `file` as the metadata have it; by default encoded anew.
+    """
+
+    name: str
+    dtype: str
+    weights: str
+    jacobian: bool
+    certificate: Mapping[str, Any]
+    file: bytes
+    digest: str
+    held: str | None = None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What travels with the graph."""
+        about = {
+            "format": FORMAT,
+            "name": self.name,
+            "dtype": self.dtype,
+            "opset": OPSET,
+            "weights": self.weights,
+            "jacobian": self.jacobian,
+            "model_sha256": self.digest,
+        }
+        held = base64.b64encode(zlib.compress(self.file, 9)).decode() if self.held is None else self.held
+        return {
+            "tether": json.dumps(about),
+            "tether_certificate": json.dumps(dict(self.certificate)),
+            "tether_void": VOIDED,
+            "tether_model": held,
+        }
+
+
+def read_form(model: ModelProto) -> Form:
+    """What a file says that it was made from.
+
+    Raises:
+        ValueError: it does not say so as :func:`build` does.
+    """
+    held = {entry.key: entry.value for entry in model.metadata_props}
+    if "tether" not in held:
+        raise ValueError("it has no word of Tether in its metadata")
+    about, certificate = json.loads(held["tether"]), json.loads(held.get("tether_certificate", "null"))
+    if not isinstance(about, dict) or not isinstance(certificate, dict):
+        raise ValueError("it says of itself what no export does")
+    if about.get("format") != FORMAT:
+        raise ValueError(f"it has format {about.get('format')!r:.40}, and this Tether writes {FORMAT}")
+    own = [about.get(key) for key in ("name", "dtype", "weights", "jacobian", "model_sha256")]
+    name, dtype, weights, jacobian, digest = own
+    if not (isinstance(name, str) and isinstance(digest, str) and isinstance(jacobian, bool)):
+        raise ValueError("it says of itself what no export does")
+    if dtype not in ("float64", "float32") or weights not in WEIGHTS:
+        raise ValueError("it says of itself what no export does")
+    packed = held.get("tether_model", "")
+    return Form(name, dtype, weights, jacobian, certificate, _unpacked(packed), digest, packed)
+
+
+def _unpacked(packed: str) -> bytes:
+    """The model file; no more of it than a file may have."""
+    reader = zlib.decompressobj()
+    try:
+        found = reader.decompress(base64.b64decode(packed, validate=True), LARGEST_FILE)
+    except zlib.error as error:
+        raise ValueError(f"its model cannot be unpacked ({error})") from None
+    if not reader.eof or reader.unused_data:
+        raise ValueError("its model is not whole, or too large")
+    return found
+
+
+def build(model: Model, form: Form) -> ModelProto:
+    """The file of a model.
+
+    Raises:
+        ValueError: it cannot be exported, or not in this precision.
+    """
+    graph = Builder(form.dtype)
+    schema, dtype = model.schema, form.dtype
+    tables, layers = Tables.of(model, dtype), Layers.of(model.network, dtype)
+    sides = {"states": len(schema.states), "controls": len(schema.controls)}
+    given = [graph.takes(name, dtype, ["N", count]) for name, count in sides.items()]
+    place_weights(graph, layers, as_inputs=form.weights == "inputs")
+    raw = graph("Concat", *given, axis=1)
+    finite = graph("Less", graph("Abs", raw), graph.number(np.inf))
+    inputs = _wrapped(graph, model, raw)
+    room = room_nodes(graph, model, tables, inputs, slopes=form.jacobian)
+    features = feature_nodes(graph, model.frame, inputs)
+    network, sums = network_nodes(graph, layers, features.values)
+    proposed = _proposed(graph, model, network, room)
+    target = graph("Min", graph("Max", proposed, room.lower), room.upper)
+    numbers = graph.unsqueeze(graph.all(finite), 1)  # of what is no number, nothing is said
+    following, lower, upper = (
+        graph("Where", numbers, _ahead(graph, model, inputs, value), graph.number(np.nan))
+        for value in (target, room.lower, room.upper)
+    )
+    inside = graph("And", room.inside, _within(graph, tables, inputs, finite))
+    delta = _delta(graph, model, tables, last_sum(graph, tables, room.spread, following), inside)
+    shape = ["N", len(schema.outputs)]
+    for name, value in {"next_states": following, "lower": lower, "upper": upper, "delta": delta}.items():
+        graph.gives(name, value, dtype, shape)
+    graph.gives("in_domain", inside, "bool", ["N"])
+    if form.jacobian:
+        own = network_slopes(graph, layers, sums, model.frame, features)
+        whole = _slopes(graph, model, room, own, network, proposed)
+        _give_slopes(graph, whole, sides, [*shape])
+    return graph.model(form.name, form.metadata)
+
+
+def _wrapped(graph: Builder, model: Model, inputs: str) -> str:
+    """Inputs (N, D) with angles in [-π, π), as :meth:`Frame.wrapped` has them; in float32 as they are."""
+    if not model.frame.turns or graph.dtype == "float32":
+        return inputs
+    half, whole = graph.number(np.pi), graph.number(2 * np.pi)
+    turns = graph("Floor", graph("Div", graph("Add", inputs, half), whole))
+    moved = graph("Sub", inputs, graph("Mul", whole, turns))
+    moved = graph("Where", _on_circle(graph, moved), moved, graph.number(-np.pi))
+    moved = graph("Where", _on_circle(graph, inputs), inputs, moved)
+    return graph("Where", graph.constant("angles", model.schema.input_angles), moved, inputs)
+
+
+def _on_circle(graph: Builder, angles: str) -> str:
+    above = graph("GreaterOrEqual", angles, graph.number(-np.pi))
+    return graph("And", above, graph("Less", angles, graph.number(np.pi)))
+
+
+def _proposed(graph: Builder, model: Model, network: str, room: RoomNodes) -> str:
+    """(N, P) targets before they are kept within their limits."""
+    if model.operator == "sigmoid":
+        width = graph("Sub", room.upper, room.lower)
+        return graph("Add", room.lower, graph("Mul", graph("Sigmoid", network), width))
+    outputs = model.frame.outputs
+    scaled = graph("Mul", graph.constant("output scale", outputs.scale), network)
+    deviation = graph("Add", graph.constant("output center", outputs.center), scaled)
+    if model.operator == "project" or room.anchor is None:
+        return deviation
+    return graph("Add", room.anchor, deviation)
+
+
+def _ahead(graph: Builder, model: Model, inputs: str, target: str) -> str:
+    """(N, P) next states of targets."""
+    if model.frame.target != "increment":
+        return target
+    return graph("Add", graph.columns(inputs, model.schema.advanced, "advanced"), target)
+
+
+def _within(graph: Builder, tables: Tables, inputs: str, finite: str) -> str:
+    """(N,) whether inputs lie in the box, and were numbers before angles were wrapped."""
+    low, high = (graph.constant(name, own) for name, own in zip(("low", "high"), tables.box, strict=True))
+    return graph.all(graph("GreaterOrEqual", inputs, low), graph("LessOrEqual", inputs, high), finite)
+
+
+def _delta(graph: Builder, model: Model, tables: Tables, delta: str, inside: str) -> str:
+    """(N, P), infinite where nothing is known."""
+    angles = model.schema.output_angles
+    if angles.any():
+        most = np.where(angles, half_turn(tables), np.inf)
+        delta = graph("Min", delta, graph.constant("most", most))
+    return graph("Where", graph.unsqueeze(inside, 1), delta, graph.number(np.inf))
+
+
+def _slopes(
+    graph: Builder, model: Model, room: RoomNodes, network_slope: str, network: str, proposed: str
+) -> str:
+    """(N, P, D) derivatives of the next states: inside the room those of the network, beyond its limits'."""
+    lower = _sum_of(graph, room.slope, room.width_slope, "Sub")
+    upper = _sum_of(graph, room.slope, room.width_slope, "Add")
+    if model.operator == "sigmoid":
+        inside = _sigmoid_slopes(graph, room, network_slope, network, lower, upper)
+    else:
+        scale = graph.constant("output scale column", model.frame.outputs.scale[:, None])
+        inside = graph("Mul", scale, network_slope)
+        follows = model.operator != "project" and room.slope is not None
+        inside = graph("Add", room.slope, inside) if follows and room.slope is not None else inside
+    below = graph.unsqueeze(graph("Less", proposed, room.upper), 2)
+    above = graph.unsqueeze(graph("Greater", proposed, room.lower), 2)
+    found = graph("Where", above, graph("Where", below, inside, upper), lower)
+    if model.frame.target == "increment":
+        advanced = np.eye(len(model.schema.inputs))[model.schema.advanced]
+        found = graph("Add", found, graph.constant("advances", advanced))
+    return found
+
+
+def _sum_of(graph: Builder, slope: str | None, width_slope: str | None, operator: str) -> str:
+    """Of a limit: the anchor's, less or more the half-width's."""
+    if slope is None:
+        return graph.number(0.0)
+    return slope if width_slope is None else graph(operator, slope, width_slope)
+
+
+def _sigmoid_slopes(
+    graph: Builder, room: RoomNodes, network_slope: str, network: str, lower: str, upper: str
+) -> str:
+    share = graph("Sigmoid", network)
+    rise = graph("Mul", share, graph("Sub", graph.number(1.0), share))
+    width = graph("Mul", rise, graph("Sub", room.upper, room.lower))
+    moved = graph("Mul", graph.unsqueeze(width, 2), network_slope)
+    between = graph("Mul", graph.unsqueeze(share, 2), graph("Sub", upper, lower))
+    return graph.sum(lower, moved, between)
+
+
+def _give_slopes(graph: Builder, slopes: str, sides: Mapping[str, int], shape: list[Any]) -> None:
+    """By states and by controls, named as CasADi names blocks of a Jacobian."""
+    first = 0
+    for name, count in sides.items():
+        ends = graph.axes(first), graph.axes(first + count), graph.axes(2)
+        graph.gives(f"jac_next_states_{name}", graph("Slice", slopes, *ends), graph.dtype, [*shape, count])
+        first += count

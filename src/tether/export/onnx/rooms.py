@@ -1,0 +1,263 @@
+"""A tether as nodes of ONNX: where outputs may be, how far that is from M, and whether anything is known.
+
+The search of leaves is one operator that runtimes have for decision trees, with ``<`` at every node; the
+nearest memory is the least of scores by one matrix product. That may err, by rounding or where hardware
+shortens products: it picks a half-width among those there are, and delta is of the one that was picked. Of
+interval bounds it picks a cell, and whether an input lies in that cell's ball is then measured itself, by
+differences, products and sums that round as little as the library's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether.data import HALF_TURN
+from tether.export.onnx.graph import Builder, tensor
+from tether.geometry.boxtree import BoxTree
+from tether.model import Model
+from tether.model.single import single_precision
+from tether.model.single.rounding import HALF_TURN as SINGLE_HALF_TURN
+from tether.model.single.rounding import UNIT
+
+_MOST_LEAVES = 2**24
+"""What the search returns is a float32 number, which counts up to here."""
+
+
+@dataclass(frozen=True)
+class RoomNodes:
+    """Names of what is known at each of N rows, in the units of the target.
+
+    Attributes:
+        lower: (N, P).
+        upper: (N, P).
+        anchor: (N, P); None where it is 0.
+        spread: (N, P) delta, in float32 but for the last sum.
+        inside: (N,) whether anything is known, beside the box.
+        slope: (N, P, D) derivatives of the anchor; None where they are 0.
+        width_slope: (N, P, D) of the half-width; None likewise.
+    """
+
+    lower: str
+    upper: str
+    anchor: str | None
+    spread: str
+    inside: str
+    slope: str | None = None
+    width_slope: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Of a tether, in the precision it is exported in.
+
+    Attributes:
+        arrays: by name.
+        own: the float32 tether; None in float64.
+    """
+
+    arrays: dict[str, np.ndarray]
+    own: Any = None
+
+    @classmethod
+    def of(cls, model: Model, dtype: str) -> Tables:
+        """From the buffers of a model's tether."""
+        if model.tether.kind not in _ROOMS:
+            raise ValueError(
+                "`model` must be affine or interval to become ONNX; got a model of kind "
+                f"'{model.tether.kind}'. Fit one with bounds 'affine', or export to C."
+            )
+        tether: Any = model.tether if dtype == "float64" else single_precision(model).tether
+        arrays = {name: values.detach().cpu().numpy() for name, values in tether.named_buffers()}
+        return cls(arrays, None if dtype == "float64" else tether)
+
+    @property
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """(D,) limits of the domain."""
+        for low, high in (("leaves.lower", "leaves.upper"), ("lookup.box_lower", "lookup.box_upper")):
+            if low in self.arrays:
+                return self.arrays[low], self.arrays[high]
+        return self.arrays["box_lower"], self.arrays["box_upper"]
+
+    def tree(self, model: Model) -> BoxTree:
+        """With thresholds of this precision."""
+        bounds: Any = model.bounds
+        if self.own is None:
+            return bounds.tree
+        parts = [self.arrays[name] for name in ("roots", "cut", "threshold", "left", "right")]
+        return BoxTree(bounds.tree.lower, bounds.tree.upper, *parts)
+
+
+def room_nodes(
+    graph: Builder, model: Model, tables: Tables, inputs: str, *, slopes: bool = False
+) -> RoomNodes:
+    """The room at inputs (N, D), and its derivatives where they are asked for."""
+    return _ROOMS[model.tether.kind](graph, model, tables, inputs, slopes)
+
+
+def _affine(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: bool) -> RoomNodes:
+    own, single = tables.arrays, tables.own is not None
+    leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, inputs)
+    slope, value, remainder, left = (
+        graph("Gather", graph.constant(f"leaf {name}", own[held]), leaf, axis=0)
+        for name, held in (
+            ("slope", "slope"),
+            ("value", "value"),
+            ("remainder", "remainder"),
+            ("left", "most" if single else "left"),
+        )
+    )
+    if single:
+        point = graph("Gather", graph.constant("leaf point", own["point"]), leaf, axis=0)
+        gap = graph("Sub", graph.unsqueeze(inputs, 1), point)
+    else:
+        gap = graph.unsqueeze(graph("Sub", inputs, graph.constant("reference", own["reference"])), 1)
+    products = graph("Mul", slope, gap)
+    anchor = graph("Add", value, graph.total(products, 2))
+    half = graph("Gather", graph.constant("half width", own["half_width"]), cell, axis=0)
+    opening = _Opening(graph, own, inputs) if (own["pinned_rate"] > 0).any() else None
+    open_ = half if opening is None else graph("Mul", half, opening.share)
+    width = graph("Min", open_, left)
+    spread = graph("Add", remainder, width)
+    if single:
+        size = graph("Add", graph.total(graph("Abs", products), 2), graph("Abs", value))
+        rounded = graph("Mul", graph.number(tables.own.magnified), graph("Add", size, width))
+        spread = graph("Add", spread, rounded)
+    known = graph("ReduceMax", remainder, axes=[1], keepdims=0)
+    inside = graph("Less", known, graph.number(np.inf))
+    width_slope = None
+    if slopes and opening is not None:
+        free = graph("Where", graph("Less", open_, left), half, graph.number(0.0))
+        width_slope = graph("Mul", graph.unsqueeze(free, 2), graph.unsqueeze(opening.slopes(), 1))
+    return RoomNodes(
+        graph("Sub", anchor, width), graph("Add", anchor, width), anchor, spread, inside, slope, width_slope
+    )
+
+
+def _interval(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: bool) -> RoomNodes:
+    del slopes
+    own, single = tables.arrays, tables.own is not None
+    cell = _nearest(graph, model, inputs)
+    names = {"lower": "lower", "upper": "upper", "spread": "spread" if single else "delta"}
+    lower, upper, spread = (
+        graph("Gather", graph.constant(f"cell {name}", own[held]), cell, axis=0)
+        for name, held in names.items()
+    )
+    memory = graph("Gather", graph.constant("memories", own["centers"] if single else own["lookup.memories"]),
+                   cell, axis=0)  # fmt: skip
+    if single:
+        gap = graph("Mul", graph("Sub", inputs, memory), graph.constant("rate", own["inverse_scale"]))
+        reach = own["limit"]
+    else:
+        gap = graph("Sub", graph("Div", inputs, graph.constant("scale", own["lookup.scale"])), memory)
+        # Smaller by what sums in another order may differ by, so that it accepts nothing that they do not.
+        reach = own["lookup.radii"] ** 2 * (1 - 8 * (len(model.schema.inputs) + 8) * 2.0**-53)
+    squared = graph.total(graph("Mul", gap, gap), 1)
+    allowed = graph("Gather", graph.constant("reach", reach), cell, axis=0)
+    return RoomNodes(lower, upper, None, spread, graph("LessOrEqual", squared, allowed))
+
+
+_ROOMS: dict[str, Any] = {"affine": _affine, "interval": _interval}
+
+
+def last_sum(graph: Builder, tables: Tables, spread: str, outputs: str) -> str:
+    """(N, P) delta: in float32 with what the last sum to `outputs` rounds, and the roundings of delta."""
+    if tables.own is None:
+        return spread
+    more = graph("Add", spread, graph("Mul", graph.number(UNIT), graph("Abs", outputs)))
+    return graph("Mul", more, graph.number(tables.own.compensation))
+
+
+def half_turn(tables: Tables) -> float:
+    """What no two angles are farther apart than, rounded up."""
+    return HALF_TURN if tables.own is None else SINGLE_HALF_TURN
+
+
+# --- searches
+
+
+def _leaves(graph: Builder, tree: BoxTree, inputs: str) -> str:
+    """(N, P) number of the leaf in the tree of each output."""
+    if tree.leaves >= _MOST_LEAVES:
+        raise ValueError(
+            f"`model` must have fewer than {_MOST_LEAVES:,} leaves for ONNX; got {tree.leaves:,}."
+        )
+    order = np.concatenate([_below(tree, root) for root in tree.roots])
+    count = [len(_below(tree, root)) for root in tree.roots]
+    owner = np.repeat(np.arange(len(count)), count)
+    place = np.empty(len(order), dtype=np.int64)
+    starts = np.cumsum([0, *count[:-1]])
+    place[order] = np.arange(len(order)) - np.repeat(starts, count)
+    end = tree.cut[order] < 0
+    numbers = np.float64 if graph.dtype == "float64" else np.float32
+    thresholds, leaves = tree.threshold[order].astype(numbers), tree.left[order][end].astype(numbers)
+    wide = graph.dtype == "float64"
+    values: dict[str, Any] = {
+        "nodes_values_as_tensor": tensor("thresholds", thresholds),
+        "target_weights_as_tensor": tensor("leaves", leaves),
+    }
+    if not wide:
+        values = {"nodes_values": thresholds.tolist(), "target_weights": leaves.tolist()}
+    found = graph(
+        "TreeEnsembleRegressor",
+        inputs,
+        n_targets=len(count),
+        nodes_treeids=owner.tolist(),
+        nodes_nodeids=place[order].tolist(),
+        nodes_modes=["LEAF" if leaf else "BRANCH_LT" for leaf in end],
+        nodes_featureids=np.where(end, 0, tree.cut[order]).tolist(),
+        nodes_truenodeids=np.where(end, 0, place[np.where(end, 0, tree.left[order])]).tolist(),
+        nodes_falsenodeids=np.where(end, 0, place[np.where(end, 0, tree.right[order])]).tolist(),
+        target_treeids=owner[end].tolist(),
+        target_nodeids=place[order][end].tolist(),
+        target_ids=owner[end].tolist(),
+        **values,
+    )
+    return graph.cast(found, "int64")
+
+
+def _below(tree: BoxTree, root: int) -> np.ndarray:
+    """Nodes of one tree, the root first, level by level."""
+    levels, level = [], np.array([root])
+    while len(level):
+        levels.append(level)
+        inner = level[tree.cut[level] >= 0]
+        level = np.stack([tree.left[inner], tree.right[inner]], axis=1).reshape(-1)
+    return np.concatenate(levels)
+
+
+def _nearest(graph: Builder, model: Model, inputs: str) -> str:
+    """(N,) a memory than which none is much nearer: the least of |m|² - 2 m·x, from the middle of them."""
+    cells = model.cells
+    middle = cells.memories.mean(axis=0)
+    moved = cells.memories - middle
+    scaled = graph("Mul", inputs, graph.constant("inverse scale", 1 / cells.scale))
+    around = graph("Sub", scaled, graph.constant("middle", middle))
+    products = graph.constant("twice memories", -2 * moved.T)
+    scores = graph("Gemm", around, products, graph.constant("squares", (moved**2).sum(axis=1)))
+    return graph("ArgMin", scores, axis=1, keepdims=0)
+
+
+class _Opening:
+    """How far the room is open around what probes agree on: the square of a distance, 1 at most."""
+
+    def __init__(self, graph: Builder, own: dict[str, np.ndarray], inputs: str) -> None:
+        self.graph, self.rate = graph, graph.constant("pinned rate", own["pinned_rate"])
+        away = graph("Sub", inputs, graph.constant("pinned", own["pinned"]))
+        self.gaps = graph("Mul", away, self.rate)
+        self.sizes = graph("Abs", self.gaps)
+        self.away = graph("ReduceMax", self.sizes, axes=[1], keepdims=1)
+        near = graph("Min", self.away, graph.number(1.0))
+        self.share = graph("Mul", near, near)
+
+    def slopes(self) -> str:
+        """(N, D) of the share by the inputs: along the one that is farthest."""
+        graph = self.graph
+        nearby = graph(
+            "Where", graph("LessOrEqual", self.away, graph.number(1.0)), self.away, graph.number(0.0)
+        )
+        rate = graph("Mul", self.rate, graph("Sign", self.gaps))
+        along = graph("Where", graph("Equal", self.sizes, self.away), rate, graph.number(0.0))
+        return graph("Mul", graph("Mul", graph.number(2.0), nearby), along)
