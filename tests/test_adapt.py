@@ -54,6 +54,7 @@ def test_another_friction_is_learned_and_the_tether_stays():
     assert all(map(torch.equal, model.network.parameters(), weights)), "the model itself must stay as it is"
     shapes = [[value.shape for value in each.network.parameters()] for each in (model, found.model)]
     assert shapes[0] == shapes[1]
+    assert torch.equal(found.model.network[2].weight == 0, model.network[2].weight == 0), "a sum stays one"
     again = model.adapt(new, steps=50).model.predict(new.states, new.controls)
     np.testing.assert_array_equal(again, found.model.predict(new.states, new.controls))
 

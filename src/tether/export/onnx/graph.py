@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ _IR = 8
 OPERATORS = frozenset(
     {
         "Abs", "Add", "And", "ArgMin", "Cast", "Concat", "Cos", "Div", "Equal", "Floor", "Gather", "Gemm",
-        "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mul", "Neg",
+        "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mul", "Or",
         "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Sigmoid", "Sign", "Sin", "Slice", "Sub",
         "TreeEnsembleRegressor", "Unsqueeze", "Where",
     }
@@ -63,6 +64,10 @@ class Builder:
         held = self.constants.setdefault(name, values)
         assert held.tobytes() == values.tobytes() and held.dtype == values.dtype
         return name
+
+    def held(self, name: str, arrays: Mapping[str, np.ndarray]) -> str:
+        """One of several tables, by its name."""
+        return self.table(name, arrays[name])
 
     def number(self, value: float) -> str:
         """A number of the graph's type."""

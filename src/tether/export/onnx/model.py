@@ -19,6 +19,7 @@ from tether.export.onnx.network import (
     network_nodes,
     network_slopes,
     place_weights,
+    summed_nodes,
 )
 from tether.export.onnx.rooms import RoomNodes, Tables, half_turn, last_sum, room_nodes
 from tether.foundation.limits import LARGEST_FILE
@@ -126,21 +127,22 @@ def build(model: Model, form: Form) -> ModelProto:
     tables, layers = Tables.of(model, dtype), Layers.of(model.network, dtype)
     sides = {"states": len(schema.states), "controls": len(schema.controls)}
     given = [graph.takes(name, dtype, ["N", count]) for name, count in sides.items()]
-    place_weights(graph, layers, as_inputs=form.weights == "inputs")
+    if form.weights == "inputs":
+        place_weights(graph, layers)
     raw = graph("Concat", *given, axis=1)
-    finite = graph("Less", graph("Abs", raw), graph.number(np.inf))
     inputs = _wrapped(graph, model, raw)
     room = room_nodes(graph, model, tables, inputs, slopes=form.jacobian)
     features = feature_nodes(graph, model.frame, inputs)
-    network, sums = network_nodes(graph, layers, features.values)
+    if form.jacobian or form.weights == "inputs" or len(layers.pairs) < 2:
+        network, sums = network_nodes(graph, layers, features.values)
+    else:
+        network, sums = summed_nodes(graph, layers, features.values), []
     proposed = _proposed(graph, model, network, room)
     target = graph("Min", graph("Max", proposed, room.lower), room.upper)
-    numbers = graph.unsqueeze(graph.all(finite), 1)  # of what is no number, nothing is said
     following, lower, upper = (
-        graph("Where", numbers, _ahead(graph, model, inputs, value), graph.number(np.nan))
-        for value in (target, room.lower, room.upper)
+        _ahead(graph, model, inputs, value) for value in (target, room.lower, room.upper)
     )
-    inside = graph("And", room.inside, _within(graph, tables, inputs, finite))
+    inside = graph("And", room.inside, _within(graph, tables, inputs))
     delta = _delta(graph, model, tables, last_sum(graph, tables, room.spread, following), inside)
     shape = ["N", len(schema.outputs)]
     for name, value in {"next_states": following, "lower": lower, "upper": upper, "delta": delta}.items():
@@ -154,20 +156,24 @@ def build(model: Model, form: Form) -> ModelProto:
 
 
 def _wrapped(graph: Builder, model: Model, inputs: str) -> str:
-    """Inputs (N, D) with angles in [-π, π), as :meth:`Frame.wrapped` has them; in float32 as they are."""
+    """Inputs (N, D) with angles in [-π, π), as :meth:`Frame.wrapped` has them; in float32 as they are.
+
+    An angle that is infinite becomes NaN, so that nothing is said of it.
+    """
     if not model.frame.turns or graph.dtype == "float32":
         return inputs
-    half, whole = graph.number(np.pi), graph.number(2 * np.pi)
-    turns = graph("Floor", graph("Div", graph("Add", inputs, half), whole))
-    moved = graph("Sub", inputs, graph("Mul", whole, turns))
-    moved = graph("Where", _on_circle(graph, moved), moved, graph.number(-np.pi))
-    moved = graph("Where", _on_circle(graph, inputs), inputs, moved)
-    return graph("Where", graph.constant("angles", model.schema.input_angles), moved, inputs)
-
-
-def _on_circle(graph: Builder, angles: str) -> str:
-    above = graph("GreaterOrEqual", angles, graph.number(-np.pi))
-    return graph("And", above, graph("Less", angles, graph.number(np.pi)))
+    turning, width = model.frame.turning.cpu().numpy(), len(model.schema.inputs)
+    angles = graph.columns(inputs, turning, "turning")
+    least, most, whole = graph.number(-np.pi), graph.number(np.pi), graph.number(2 * np.pi)
+    turns = graph("Floor", graph("Div", graph("Add", angles, most), whole))
+    moved = graph("Sub", angles, graph("Mul", whole, turns))
+    beyond = graph("Or", graph("GreaterOrEqual", moved, most), graph("Less", moved, least))
+    moved = graph("Where", beyond, least, moved)
+    fine = graph("And", graph("GreaterOrEqual", angles, least), graph("Less", angles, most))
+    moved = graph("Where", fine, angles, moved)
+    order = np.arange(width)
+    order[turning] = width + np.arange(len(turning))
+    return graph.columns(graph("Concat", inputs, moved, axis=1), order, "wrapped")
 
 
 def _proposed(graph: Builder, model: Model, network: str, room: RoomNodes) -> str:
@@ -187,13 +193,16 @@ def _ahead(graph: Builder, model: Model, inputs: str, target: str) -> str:
     """(N, P) next states of targets."""
     if model.frame.target != "increment":
         return target
-    return graph("Add", graph.columns(inputs, model.schema.advanced, "advanced"), target)
+    advanced, count = model.schema.advanced, len(model.schema.states)
+    if np.array_equal(advanced, np.arange(count)) and not model.frame.turns:
+        return graph("Add", "states", target)
+    return graph("Add", graph.columns(inputs, advanced, "advanced"), target)
 
 
-def _within(graph: Builder, tables: Tables, inputs: str, finite: str) -> str:
-    """(N,) whether inputs lie in the box, and were numbers before angles were wrapped."""
+def _within(graph: Builder, tables: Tables, inputs: str) -> str:
+    """(N,) whether inputs lie in the box; what is no number lies in none."""
     low, high = (graph.constant(name, own) for name, own in zip(("low", "high"), tables.box, strict=True))
-    return graph.all(graph("GreaterOrEqual", inputs, low), graph("LessOrEqual", inputs, high), finite)
+    return graph.all(graph("GreaterOrEqual", inputs, low), graph("LessOrEqual", inputs, high))
 
 
 def _delta(graph: Builder, model: Model, tables: Tables, delta: str, inside: str) -> str:

@@ -46,12 +46,37 @@ class Layers:
         return list(zip(names[::2], names[1::2], strict=True))
 
 
-def place_weights(graph: Builder, layers: Layers, *, as_inputs: bool) -> None:
-    """Weights as constants, or as inputs whose defaults they are."""
+def place_weights(graph: Builder, layers: Layers) -> None:
+    """Weights as inputs, of which the model's are the defaults."""
     for name, values in layers.arrays.items():
         graph.table(name, values)
-        if as_inputs:
-            graph.takes(name, layers.dtype, list(values.shape))
+        graph.takes(name, layers.dtype, list(values.shape))
+
+
+def blocks_of(layers: Layers) -> list[list[np.ndarray]]:
+    """Units of each hidden layer that have to do with one another, block by block.
+
+    The default network is a sum of several, whose units have weights of exactly 0 between them: multiplying
+    these out would take most of the time.
+    """
+    weights = [layers.arrays[weight] for weight, _ in layers.pairs]
+    block = np.arange(len(weights[0])) if len(weights) > 2 else np.zeros(len(weights[0]), dtype=np.int64)
+    found = [block]
+    for weight in weights[1:-1]:
+        below = np.zeros(len(weight), dtype=np.int64) - 1
+        for unit, used in enumerate(weight != 0):
+            joined = np.unique(block[used])
+            if not len(joined):
+                continue
+            below[unit] = joined[0]
+            for each in (*found, below):
+                each[np.isin(each, joined)] = joined[0]
+        # A unit without weights is a constant, and goes with any.
+        below[below < 0] = block[0]
+        found.append(below)
+        block = below
+    names = np.unique(np.concatenate(found))
+    return [[np.flatnonzero(each == name) for each in found] for name in names]
 
 
 @dataclass(frozen=True)
@@ -89,13 +114,32 @@ def network_nodes(graph: Builder, layers: Layers, features: str) -> tuple[str, l
         if number:
             sums.append(value)
             value = graph("Relu", value)
-        value = graph("Gemm", value, weight, bias, transB=1)
+        value = graph(
+            "Gemm", value, graph.held(weight, layers.arrays), graph.held(bias, layers.arrays), transB=1
+        )
     return graph.cast(value, graph.dtype), sums
+
+
+def summed_nodes(graph: Builder, layers: Layers, features: str) -> str:
+    """The same outputs, each block for itself, added up."""
+    given, pairs, blocks = graph.cast(features, layers.dtype), layers.pairs, blocks_of(layers)
+    total = graph.held(pairs[-1][1], layers.arrays)
+    for number, units in enumerate(blocks):
+        value, before = given, np.arange(layers.arrays[pairs[0][0]].shape[1])
+        for (weight, bias), own in zip(pairs[:-1], units, strict=True):
+            parts = layers.arrays[weight][np.ix_(own, before)], layers.arrays[bias][own]
+            names = (graph.table(f"{name} {number}", np.ascontiguousarray(part))
+                     for name, part in zip((weight, bias), parts, strict=True))  # fmt: skip
+            value = graph("Relu", graph("Gemm", value, *names, transB=1))
+            before = own
+        last = np.ascontiguousarray(layers.arrays[pairs[-1][0]][:, before])
+        total = graph("Gemm", value, graph.table(f"{pairs[-1][0]} {number}", last), total, transB=1)
+    return graph.cast(total, graph.dtype)
 
 
 def network_slopes(graph: Builder, layers: Layers, sums: list[str], frame: Frame, features: Features) -> str:
     """(N, P, D) derivatives of the outputs by the inputs; (1, P, D) of a network without a ReLU."""
-    names = [weight for weight, _ in layers.pairs]
+    names = [graph.held(weight, layers.arrays) for weight, _ in layers.pairs]
     found = graph.unsqueeze(names[-1], 0)
     for weight, below in zip(reversed(names[:-1]), reversed(sums), strict=True):
         nothing = graph.table(f"nothing {layers.dtype}", np.zeros((), dtype=layers.dtype))

@@ -100,40 +100,61 @@ def room_nodes(
 def _affine(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: bool) -> RoomNodes:
     own, single = tables.arrays, tables.own is not None
     leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, inputs)
-    slope, value, remainder, left = (
-        graph("Gather", graph.constant(f"leaf {name}", own[held]), leaf, axis=0)
-        for name, held in (
-            ("slope", "slope"),
-            ("value", "value"),
-            ("remainder", "remainder"),
-            ("left", "most" if single else "left"),
-        )
-    )
-    if single:
-        point = graph("Gather", graph.constant("leaf point", own["point"]), leaf, axis=0)
-        gap = graph("Sub", graph.unsqueeze(inputs, 1), point)
-    else:
-        gap = graph.unsqueeze(graph("Sub", inputs, graph.constant("reference", own["reference"])), 1)
-    products = graph("Mul", slope, gap)
-    anchor = graph("Add", value, graph.total(products, 2))
+    row = _Row(graph, own, leaf, single=single)
+    products = row.products(inputs)
+    anchor = graph("Add", row.value, graph.total(products, 2))
     half = graph("Gather", graph.constant("half width", own["half_width"]), cell, axis=0)
     opening = _Opening(graph, own, inputs) if (own["pinned_rate"] > 0).any() else None
     open_ = half if opening is None else graph("Mul", half, opening.share)
-    width = graph("Min", open_, left)
-    spread = graph("Add", remainder, width)
+    width = graph("Min", open_, row.left)
+    spread = graph("Add", row.remainder, width)
     if single:
-        size = graph("Add", graph.total(graph("Abs", products), 2), graph("Abs", value))
+        size = graph("Add", graph.total(graph("Abs", products), 2), graph("Abs", row.value))
         rounded = graph("Mul", graph.number(tables.own.magnified), graph("Add", size, width))
         spread = graph("Add", spread, rounded)
-    known = graph("ReduceMax", remainder, axes=[1], keepdims=0)
+    known = graph("ReduceMax", row.remainder, axes=[1], keepdims=0)
     inside = graph("Less", known, graph.number(np.inf))
+    slope = row.slope if slopes else None
     width_slope = None
     if slopes and opening is not None:
-        free = graph("Where", graph("Less", open_, left), half, graph.number(0.0))
+        free = graph("Where", graph("Less", open_, row.left), half, graph.number(0.0))
         width_slope = graph("Mul", graph.unsqueeze(free, 2), graph.unsqueeze(opening.slopes(), 1))
     return RoomNodes(
         graph("Sub", anchor, width), graph("Add", anchor, width), anchor, spread, inside, slope, width_slope
     )
+
+
+class _Row:
+    """What is known of a leaf, side by side in one row of one table, so that it is fetched at once."""
+
+    def __init__(self, graph: Builder, own: dict[str, np.ndarray], leaf: str, *, single: bool) -> None:
+        self.graph, self.single = graph, single
+        self.inputs = own["slope"].shape[1]
+        parts = [own["slope"], own["point"]] if single else [own["slope"]]
+        left = own["most" if single else "left"]
+        table = np.column_stack([*parts, own["value"], own["remainder"], left])
+        self.reference = None if single else own["reference"]
+        self.row = graph("Gather", graph.constant("leaves", table), leaf, axis=0)
+        self.slope = self._columns(0, self.inputs)
+        first = table.shape[1] - 3
+        self.value, self.remainder, self.left = (self._column(first + k) for k in range(3))
+
+    def _columns(self, first: int, count: int) -> str:
+        ends = self.graph.axes(first), self.graph.axes(first + count), self.graph.axes(2)
+        return self.graph("Slice", self.row, *ends)
+
+    def _column(self, number: int) -> str:
+        which = self.graph.constant(f"column {number}", np.array(number, dtype=np.int64))
+        return self.graph("Gather", self.row, which, axis=2)
+
+    def products(self, inputs: str) -> str:
+        """(N, P, D) slope times the way from the reference, or in float32 from the leaf's own point."""
+        graph = self.graph
+        if self.single:
+            gap = graph("Sub", graph.unsqueeze(inputs, 1), self._columns(self.inputs, self.inputs))
+        else:
+            gap = graph.unsqueeze(graph("Sub", inputs, graph.constant("reference", self.reference)), 1)
+        return graph("Mul", self.slope, gap)
 
 
 def _interval(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: bool) -> RoomNodes:
@@ -233,9 +254,8 @@ def _nearest(graph: Builder, model: Model, inputs: str) -> str:
     cells = model.cells
     middle = cells.memories.mean(axis=0)
     moved = cells.memories - middle
-    scaled = graph("Mul", inputs, graph.constant("inverse scale", 1 / cells.scale))
-    around = graph("Sub", scaled, graph.constant("middle", middle))
-    products = graph.constant("twice memories", -2 * moved.T)
+    around = graph("Sub", inputs, graph.constant("middle", middle * cells.scale))
+    products = graph.constant("twice memories", -2 * (moved / cells.scale).T)
     scores = graph("Gemm", around, products, graph.constant("squares", (moved**2).sum(axis=1)))
     return graph("ArgMin", scores, axis=1, keepdims=0)
 
