@@ -18,6 +18,7 @@ FORMATS: dict[str, str] = {
     "casadi": "tether.export.casadi:files",
     "fmu": "tether.export.fmu:files",
     "onnx": "tether.export.onnx:files",
+    "torch": "tether.export.pytorch:files",
 }
 """Of each format, where its function is: from a :class:`Request` to the content of files by their names.
 
