@@ -51,6 +51,8 @@ class Traced(np.ndarray):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.size and all(map(is_condition, self.flat)):
+            if _has_mask(index):
+                refuse_overlap("assignment", self, value)
             value = plain_objects(value)
             if not all(map(is_condition, value.flat)):
                 refuse("assignment", "into an array of conditions must be of conditions", "Compare first")
@@ -59,6 +61,8 @@ class Traced(np.ndarray):
             super().__setitem__(..., where(mask, value, self))
             return
         else:
+            if _has_mask(index):
+                refuse_overlap("assignment", self, value)
             value = numbers_of(value)
         super().__setitem__(_plain_index(index), value)
 
@@ -129,10 +133,10 @@ class Flat:
     """An array's entries one after the other, as M sees them."""
 
     def __init__(self, array: Traced) -> None:
-        self._array, self._next = array, 0
+        self.array, self._next = array, 0
 
     def __len__(self) -> int:
-        return self._array.size
+        return self.array.size
 
     def _check_start(self) -> None:
         if self._next:
@@ -143,14 +147,15 @@ class Flat:
         return self._entry(index)
 
     def _entry(self, index: Any) -> Any:
-        found = np.ndarray.flat.__get__(self._array)[_plain_index(index)]  # type: ignore[attr-defined]
+        found = np.ndarray.flat.__get__(self.array)[_plain_index(index)]  # type: ignore[attr-defined]
         return found.view(Traced) if isinstance(found, np.ndarray) else _scalar(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._check_start()
-        array = self._array
+        array = self.array
         if array.size and all(map(is_condition, array.flat)):
             refuse("flat", "of conditions cannot be assigned to", "Index the array")
+        refuse_overlap("flat", array, value)
         np.ndarray.flat.__get__(array)[_plain_index(index)] = numbers_of(value)  # type: ignore[attr-defined]
 
     def __iter__(self) -> Flat:
@@ -246,6 +251,22 @@ def refuse_others(name: str, *values: Any) -> None:
             refuse(name, f"must be given arrays of NumPy's own kind; got {kind}", "Use np.asarray outside")
         elif value is not UNASSIGNED:
             refuse_kin(value, name)
+
+
+def refuse_overlap(name: str, target: Any, value: Any) -> None:
+    """Refuses what NumPy does entry by entry, without a buffer: it may read what it has just written."""
+    value = value.array if isinstance(value, Flat) else value
+    if isinstance(value, np.ndarray) and np.may_share_memory(target.view(np.ndarray), value.view(np.ndarray)):
+        refuse(name, "must not write an array into itself, which NumPy does entry by entry", "Copy it first")
+
+
+def _has_mask(index: Any) -> bool:
+    """Whether truth values are in an index."""
+    if isinstance(index, tuple):
+        return any(map(_has_mask, index))
+    if isinstance(index, slice) or index is None or index is ...:
+        return False
+    return _is_conditional(index) or np.asarray(stand_in(index)).dtype == np.bool_
 
 
 def _over(function: Callable[[Any], Any], entries: Any) -> Any:

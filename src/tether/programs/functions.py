@@ -19,12 +19,14 @@ from tether.programs.arrays import (
     numbers_of,
     plain_objects,
     refuse_others,
+    refuse_overlap,
     result_of,
+    stand_in,
     where,
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported, remembered
-from tether.programs.scalars import Node, Whole, entrywise, is_condition
+from tether.programs.scalars import Whole, entrywise
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
 
@@ -120,8 +122,10 @@ def _structure(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
         target, mask, values = arguments
         if target.dtype == np.bool_:
             refuse(function.__name__, "cannot write into an array of conditions", "Use np.where")
+        refuse_overlap(function.__name__, target, values)
         arguments = (target, mask, wrap(numbers_of(values)))
     if function is np.fill_diagonal:
+        refuse_overlap("fill_diagonal", *arguments[:2])
         arguments = (arguments[0], numbers_of(arguments[1]), *arguments[2:])
     if function not in _JOINS and any(type(value) is Whole for value in arguments):
         refuse(function.__name__, "must be given floats; NumPy makes integers of these", "Multiply by 1.0")
@@ -183,10 +187,10 @@ def _select(conditions: Any, choices: Any, default: Any = 0) -> Any:
 
 def _apply_along_axis(function: Any, axis: int, values: Any, *arguments: Any, **options: Any) -> Any:
     def plain(lane: Any) -> Any:
-        found = plain_objects(function(wrap(lane), *arguments, **options))
-        if not all(isinstance(value, Node | float) and not is_condition(value) for value in found.flat):
+        found = function(wrap(lane), *arguments, **options)
+        if np.asarray(stand_in(found)).dtype != np.float64:  # what comes first decides on the type of all
             refuse("apply_along_axis", "must be of a function that gives float64 numbers", "Multiply by 1.0")
-        return found
+        return plain_objects(found)
 
     return np.apply_along_axis(plain, axis, plain_objects(values))
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tether.programs.arrays import ANSWERED, UNASSIGNED, Flat, Traced, wrap
+from tether.programs.arrays import ANSWERED, UNASSIGNED, Flat, Traced, stand_in, wrap
 from tether.programs.constructors import CONSTRUCTORS, array_of, is_traced, made
 from tether.programs.functions import call_function
 from tether.programs.mathematics import MATHEMATICS
@@ -111,6 +111,8 @@ class Nodes(Symbols):
             if values.dtype not in (np.float64, np.bool_):
                 refuse("indexing", "must be by constants", "Use np.where on decided conditions")
             values = wrap(values)
+        if type(values) is Boxed and index != ():
+            _refuse_view()
         return values[index]
 
     def assign(self, values: Any, index: Any, value: Any) -> None:
@@ -133,6 +135,7 @@ class Nodes(Symbols):
         """As in the base class."""
         for value in (*arguments, *options.values()):
             _check_assigned(value)
+        _check_views(function, arguments, options)
         if function in CONSTRUCTORS:
             return CONSTRUCTORS[function](*arguments, **options)
         if function in MATHEMATICS:
@@ -147,6 +150,33 @@ class Nodes(Symbols):
 def _check_assigned(value: Any) -> None:
     if value is UNASSIGNED:
         refuse("empty", "must be assigned before it is used", "Start from np.zeros")
+
+
+def _refuse_view() -> NoReturn:
+    refuse("view", "of an array without axes, or of `flat`, cannot be followed", "Copy it with np.array")
+
+
+def _check_views(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Refuses functions that give a view of what has no memory of its own here: NumPy says which do."""
+    given = [*arguments, *options.values()]
+    if not any(type(value) in (Boxed, Flat) for value in given):
+        return
+    arrays = {
+        k: np.ones(()) if type(value) is Boxed else stand_in(value.array)
+        for k, value in enumerate(given)
+        if type(value) in (Boxed, Flat)
+    }
+    stands = [
+        stand_in(value) if k not in arrays else arrays[k] if type(value) is Boxed else arrays[k].flat
+        for k, value in enumerate(given)
+    ]
+    named = dict(zip(options, stands[len(arguments) :], strict=True))
+    with np.errstate(all="ignore"):
+        like = function(*stands[: len(arguments)], **named)
+    parts = like if isinstance(like, list | tuple) else (like,)
+    made = [part for part in parts if isinstance(part, np.ndarray)]
+    if any(np.may_share_memory(part, array) for part in made for array in arrays.values()):
+        _refuse_view()
 
 
 def _of_array(array: Traced, name: str) -> Any:

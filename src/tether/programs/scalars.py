@@ -182,7 +182,7 @@ class Boxed(Node):
     """A number that is an array without axes in M: it could be changed in place, and others would see it."""
 
     __slots__ = ()
-    _answers = frozenset({"dtype", "max", "mean", "min", "ndim", "prod", "shape", "size", "sum"})
+    _answers = frozenset({"clip", "dtype", "max", "mean", "min", "ndim", "prod", "shape", "size", "sum"})
 
 
 def to_whole(ufunc: np.ufunc, *operands: Any) -> Any:

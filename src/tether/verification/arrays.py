@@ -7,6 +7,7 @@ arrays of ones that are like them; a result that is not so is refused.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable
@@ -270,6 +271,7 @@ def _same_layout(entries: np.ndarray, template: np.ndarray) -> bool:
 
 def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function of NumPy's with symbols among its arguments."""
+    args, options = _named(function, args, options)
     if function in STRUCTURE or function in JOINERS or _is_view_by_einsum(function, args):
         return moved(graph, function, args, options)
     if function in WRITERS:
@@ -286,6 +288,27 @@ def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, 
         except HasTermsError:
             pass
     return _by_rule(graph, function, args, dict(options))
+
+
+def _named(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """With `out`, and what comes behind it, by name."""
+    names = _signature(function)
+    first = names.index("out") if "out" in names else len(args)
+    return args[:first], {**dict(zip(names[first:], args[first:], strict=False)), **options}
+
+
+@lru_cache(maxsize=512)
+def _signature(function: Any) -> tuple[str, ...]:
+    """Names of the arguments that may be given by their place, as far as Python knows them."""
+    if function is np.concatenate:
+        return "arrays", "axis", "out"
+    if type(function) is np.ufunc or function in _BRACKETS:
+        return ()
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(part.name for part in found if part.kind is not part.KEYWORD_ONLY)
 
 
 def _by_rule(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -441,10 +464,18 @@ def _written(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[s
     if type(target) is not TermArray:
         graph.refuse("an assignment into an array that was made elsewhere (make it inside M with np.zeros)")
     rest = [_arrayed(graph, value, inside=False) for value in rest]
+    if function is np.fill_diagonal:
+        _check_apart(graph, target, *(value for value in rest if type(value) is TermArray))
     function(alike(target), *alike(rest), **alike(options))
     made = target.entries.copy()
     function(made, *_entries(graph, rest), **_entries(graph, options))
     target.entries[...] = fitting(graph, made, target.truths)
+
+
+def _check_apart(graph: Graph, target: TermArray, *values: TermArray) -> None:
+    """Refuses what NumPy does entry by entry, without a buffer: it may read what it has just written."""
+    if any(np.may_share_memory(target.entries, value.entries) for value in values):
+        graph.refuse("an array written into itself, which NumPy does entry by entry (copy it first)")
 
 
 # Elementwise ----------------------------------------------------------------------------------------------
@@ -565,16 +596,33 @@ def _known_index(graph: Graph, index: Any) -> Any:
         if has_symbols([index.start, index.stop, index.step]):
             graph.refuse("an index that depends on the inputs")
         return index
+    if type(index) is tuple:
+        return tuple(_known_index(graph, part) for part in index)
     try:
         return actual(index, [])
     except HasTermsError:
-        graph.refuse("an index or mask that depends on the inputs (np.where chooses instead)")
+        return _decided(graph, index)
+
+
+def _decided(graph: Graph, mask: Any) -> Any:
+    """A mask, each condition of which is answered one way and, in another run, the other."""
+    if type(mask) is not TermArray or not mask.truths:
+        graph.refuse("an index that depends on the inputs (np.where chooses instead)")
+    answers = [
+        graph.decide(entry.number) if type(entry) is Term else bool(entry) for entry in mask.entries.flat
+    ]
+    return np.array(answers, dtype=bool).reshape(mask.entries.shape)
 
 
 def assign(graph: Graph, target: TermArray, index: Any, value: Any) -> None:
     """``target[index] = value``."""
     entries = plain(graph, target)
-    if type(index) is TermArray and any(type(entry) is Term for entry in index.entries.flat):
+    parts = index if type(index) is tuple else (index,)
+    if type(value) is TermArray and any(map(_is_mask, parts)):
+        _check_apart(graph, target, value)
+    unknown = type(index) is TermArray and any(type(entry) is Term for entry in index.entries.flat)
+    # Of as many values as the mask has truths, its conditions must be answered.
+    if unknown and plain(graph, value).ndim <= entries.ndim - index.entries.ndim:
         _assign_by_mask(graph, target, index, value)
         return
     index = _known_index(graph, index)
@@ -589,6 +637,13 @@ def assign(graph: Graph, target: TermArray, index: Any, value: Any) -> None:
         entries[parts] = given
 
 
+def _is_mask(part: Any) -> bool:
+    return (
+        type(part) in (TermArray, np.ndarray, list, bool, np.bool_)
+        and np.asarray(alike(part)).dtype == _TRUTHS
+    )
+
+
 def _is_integer(part: Any) -> bool:
     whole = type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind in "iu"
     return whole or isinstance(part, np.integer)
@@ -598,8 +653,6 @@ def _assign_by_mask(graph: Graph, target: TermArray, mask: TermArray, value: Any
     entries, given = target.entries, plain(graph, value)
     if not mask.truths or mask.entries.shape != entries.shape[: mask.entries.ndim]:
         graph.refuse("an assignment by a mask of other shape")
-    if given.ndim > entries.ndim - mask.entries.ndim:  # as many as the mask has truths, which is not known
-        graph.refuse("an assignment of several values by a mask (np.where chooses instead)")
     wide = mask.entries.reshape(mask.entries.shape + (1,) * (entries.ndim - mask.entries.ndim))
     chosen = choose(graph, wide, fitting(graph, given, target.truths), entries)
     if chosen.shape != entries.shape:

@@ -119,10 +119,11 @@ def _average(
 
 
 def _var(
-    graph: Graph, value: Any, axis: Any = None, ddof: int = 0, keepdims: Any = False, **options: Any
-) -> np.ndarray:
-    if options:
-        graph.refuse(f"np.var with {sorted(options)}")
+    graph: Graph, value: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: Any = False,
+    **options: Any,
+) -> np.ndarray:  # fmt: skip
+    if options or not _is_float64(dtype) or not ddof < _count(graph, value, axis):
+        graph.refuse(f"np.var with {', '.join(sorted(options)) or 'such `dtype` or `ddof`'}")
     away = entrywise(graph, "subtract", value, _mean(graph, value, axis, keepdims=True))
     squares = _sum(graph, entrywise(graph, "square", away), axis, keepdims=keepdims)
     return entrywise(graph, "divide", squares, float(_count(graph, value, axis) - ddof))

@@ -496,6 +496,12 @@ class Reader:
         """``function(*arguments, **options)``."""
         return calls.call(self, function, arguments, options)
 
+    def silence(self, function: Any, /, **options: Any) -> None:
+        """``with function(**options):``, which may change nothing but what NumPy warns of."""
+        quiet = all(type(value) is str and value in ("ignore", "warn") for value in options.values())
+        if function is not np.errstate or not quiet:
+            self.refuse("it uses `with`, which may hide errors", "Leave it out, or use np.errstate")
+
     def callable(self, function: Any) -> Callable[..., Any]:
         """A function that compiled code may call: whatever it does is asked of this reader."""
         known = self._known.get(id(function))

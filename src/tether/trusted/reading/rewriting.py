@@ -24,7 +24,6 @@ _COMPARED = {
 }  # fmt: skip
 _REFUSED: dict[type[ast.AST], str] = {
     ast.Try: "it catches errors, or cleans up after them",
-    ast.With: "it uses `with`, which may hide errors",
     ast.AsyncWith: "it uses `async`",
     ast.AsyncFor: "it uses `async`",
     ast.AsyncFunctionDef: "it uses `async`",
@@ -435,6 +434,18 @@ class _Rewriter(ast.NodeTransformer):
         node.body, node.orelse = [*first, *self._block(node.body)], self._block(node.orelse)
         return node
 
+    def visit_With(self, node: ast.With) -> list[ast.AST]:
+        """Of what changes nothing but warnings, which the reader is asked to see: then the body alone."""
+        found: list[ast.AST] = []
+        for part in node.items:
+            call = part.context_expr
+            if not isinstance(call, ast.Call) or part.optional_vars is not None or call.args:
+                raise UnreadableError("it uses `with`, which may hide errors", node.lineno)
+            asked = self.visit(call)
+            asked.func = self._ask(node, "silence", None).func
+            found.append(ast.copy_location(ast.Expr(asked), node))
+        return [*found, *self._block(node.body)]
+
     def visit_Global(self, node: Any) -> ast.AST:
         self._check_plain(node, *node.names)
         return node
@@ -471,6 +482,7 @@ class _Rewriter(ast.NodeTransformer):
         asked = [part for found in (*annotations, node.returns) for part in self._annotation(found)]
         node.name, node.returns = self._mangled(node.name), None
         self._visit_arguments(node.args)
+        before = self._defaults_first(node.args) if asked else []
         extra: list[Any] = []
         if node.args.kwarg is not None:
             name = node.args.kwarg.arg
@@ -482,7 +494,22 @@ class _Rewriter(ast.NodeTransformer):
         if self._super and not self._first:
             extra.append(ast.ImportFrom("builtins", [ast.alias("super", _SUPER)], 0))
         node.body = [*extra, *body]
-        return [*asked, node] if asked else node
+        return [*before, *asked, node] if asked else node
+
+    def _defaults_first(self, arguments: ast.arguments) -> list[ast.AST]:
+        """Defaults worked out before annotations are, as Python does."""
+        found: list[ast.AST] = []
+
+        def noted(part: Any) -> Any:
+            if part is None:
+                return None
+            name = self._temporary()
+            found.append(self._noted(part, name, part))
+            return self._loaded(part, name)
+
+        arguments.defaults = [noted(part) for part in arguments.defaults]
+        arguments.kw_defaults = [noted(part) for part in arguments.kw_defaults]
+        return found
 
     def _annotation(self, node: ast.expr | None) -> list[ast.AST]:
         """What Python evaluates of an annotation of a function inside, where somebody's code may run."""
