@@ -119,6 +119,18 @@ def flat_as_an_array(x, y):
     return a[0]
 
 
+def looked_at(x, y):
+    a = np.array([x, y])
+    np.einsum("i", a)[0] = 8.0
+    return a[0]
+
+
+def turned(x, y):
+    a = np.array([[x, y], [1.0, 2.0]])
+    np.einsum("ji", a)[0, 1] = 8.0
+    return a[0, 1] + a[1, 0]
+
+
 class Counting:
     def __init__(self):
         self.log = []
@@ -146,6 +158,7 @@ ROWS = [
     first_is_an_int, flat_of_itself, diagonal_of_itself, placed_into_itself, masked_itself, masked_by_a_list,
     masked_in_stretches, summed_into, greatest_into, all_into, joined_into, without_freedom, viewed_by_none,
     viewed_by_dots, viewed_with_an_axis, viewed_as_an_array, flat_as_an_array, defaults_before_annotations,
+    looked_at, turned,
 ]  # fmt: skip
 
 

@@ -272,7 +272,7 @@ def _same_layout(entries: np.ndarray, template: np.ndarray) -> bool:
 def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function of NumPy's with symbols among its arguments."""
     args, options = _named(function, args, options)
-    if function in STRUCTURE or function in JOINERS or _is_view_by_einsum(function, args):
+    if function in STRUCTURE or function in JOINERS or _is_view_by_einsum(function, args, options):
         return moved(graph, function, args, options)
     if function in WRITERS:
         return _written(graph, function, args, options)
@@ -343,12 +343,13 @@ def _made_of_ones(function: Any, args: Any, options: dict[str, Any]) -> Any:
     return function(*alike(args), **rest)
 
 
-def _is_view_by_einsum(function: Any, args: tuple[Any, ...]) -> bool:
-    """Whether it sums nothing of one array."""
-    if function is not np.einsum or len(args) != 2 or type(args[0]) is not str:
+def _is_view_by_einsum(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether it sums nothing of one array, and only looks at it another way: NumPy says so."""
+    if function is not np.einsum or options.get("out") is not None:
         return False
-    letters, arrow, wanted = args[0].replace(" ", "").partition("->")
-    return bool(arrow) and set(letters) <= set(wanted) and letters.isalpha()
+    like = alike(args), alike(options)
+    made = np.einsum(*like[0], **like[1])
+    return any(np.may_share_memory(made, array) for array in _arrays(like))
 
 
 def _by_numpy(graph: Graph, function: Any, args: Any, options: Any) -> Any:
@@ -620,11 +621,11 @@ def assign(graph: Graph, target: TermArray, index: Any, value: Any) -> None:
     parts = index if type(index) is tuple else (index,)
     if type(value) is TermArray and any(map(_is_mask, parts)):
         _check_apart(graph, target, value)
-    unknown = type(index) is TermArray and any(type(entry) is Term for entry in index.entries.flat)
-    # Of as many values as the mask has truths, its conditions must be answered.
-    if unknown and plain(graph, value).ndim <= entries.ndim - index.entries.ndim:
-        _assign_by_mask(graph, target, index, value)
-        return
+    if type(index) is TermArray and any(type(entry) is Term for entry in index.entries.flat):
+        several = plain(graph, value).ndim > entries.ndim - index.entries.ndim
+        if not several:  # of as many values as the mask has truths, its conditions must be answered
+            _assign_by_mask(graph, target, index, value)
+            return
     index = _known_index(graph, index)
     alike(target)[index] = alike(value)  # raises where NumPy does
     given = fitting(graph, plain(graph, value), target.truths)
