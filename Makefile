@@ -21,7 +21,7 @@ demo: $(VENV)/.installed
 	$(BIN)/tether demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadfile
 
 # A browser for the tests of the report, where one can be had; without it they are skipped.
 browser: $(READY)

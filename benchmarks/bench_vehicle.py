@@ -52,7 +52,7 @@ def rates_ratio(fidelity: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    for fidelity in ("multibody", "drift"):
+    for fidelity in size(("multibody", "drift"), ("drift",)):
         theirs, ours = rates_ratio(fidelity)
         print(
             f"{fidelity}: {transitions_per_second(fidelity):,.0f} transitions of 0.1 s per second; one right-hand "

@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +37,17 @@ known = TrustedModel(
     increment_lipschitz=[[0.0, 0.1, 0.0], [0.0, 0.0, 0.1]],
 )
 '''
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before processes share the work (``-n``): one thread for each, and kernels compiled once, by nobody twice."""
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    script = str(Path(__file__).with_name("compiling.py"))
+    parts = [subprocess.Popen([sys.executable, script, part]) for part in ("programs", "geometry")]
+    if any([part.wait() for part in parts]):
+        raise pytest.UsageError("kernels must compile; see above.")
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:

@@ -24,7 +24,7 @@ from tether.foundation.atomic import read_tensors, write_tensors
 from tether.model.assembling import direct_model, unconstrained_model
 
 HEADER = ["episode", "x", "v", "u"]
-TINY = ["--memories", "6", "--steps", "400", "--hidden", "8"]
+TINY = ["--memories", "6", "--steps", "40", "--hidden", "8"]
 RUN_FILES = {
     "config.toml", "metrics.jsonl", "results.json", "model.safetensors", "certificate.json", "report.html",
     "explorer.json",
@@ -77,6 +77,8 @@ def fit_arguments(data: Path, trusted: str, out: Path) -> list[str]:
         "--bounds",
         "interval",
         *TINY,
+        "--steps",
+        "400",
     ]
 
 

@@ -1,13 +1,13 @@
-"""Two dozen random fits, in seconds; `python tests/fuzz/fits.py` runs the two thousand."""
+"""A dozen random fits, in seconds; `python tests/fuzz/fits.py` runs the two thousand."""
 
 import fits
 from subject import main
 
 
 def test_a_few_fits():
-    tally = main("fits", fits.run, count=24, arguments=[], seconds=120)
+    tally = main("fits", fits.run, count=12, arguments=[], seconds=120)
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert sum(tally.counts[f"fits {kind}"] for kind in ("interval", "affine")) >= 8
+    assert sum(tally.counts[f"fits {kind}"] for kind in ("interval", "affine")) >= 4
 
 
 def test_a_delta_that_is_too_small_is_found(monkeypatch):

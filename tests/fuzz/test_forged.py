@@ -10,9 +10,9 @@ from signing import rewrite
 
 
 def test_forged_files_are_not_accepted():
-    counts, wrong = forged.main(["--count", "96", "--minutes", "0.7"])
+    counts, wrong = forged.main(["--count", "48"])
     assert not wrong, "\n".join(wrong)
-    assert counts["refused"] > 20 and counts["certificates refused"] > 2 and counts["accepted, affine"] > 0
+    assert counts["refused"] > 10 and counts["certificates refused"] > 1 and counts["accepted, affine"] > 0
 
 
 @pytest.mark.parametrize("number", range(forged_boxes.SYSTEMS))

@@ -1,4 +1,4 @@
-"""A few hundred programs of structure, in seconds; `python tests/fuzz/structure.py` runs the hundred thousand."""
+"""A hundred programs of structure, in seconds; `python tests/fuzz/structure.py` runs the hundred thousand."""
 
 import pytest
 import structure
@@ -7,16 +7,14 @@ from structure_programs import write_program
 from subject import main
 
 
-def test_a_few_hundred_programs():
-    tally = main("structure", structure.run, count=600, arguments=["--minutes", "0.15"])
+def test_a_hundred_programs():
+    tally = main("structure", structure.run, count=100, arguments=[])
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert tally.counts["accepted"] > 10  # in seconds, on however busy a machine
+    assert tally.counts["accepted"] > 30
 
 
 def test_some_programs_put_to_the_verifier():
-    tally = main(
-        "structure_verified", structure_verified.run, count=100, arguments=["--minutes", "0.1"], seconds=120
-    )
+    tally = main("structure_verified", structure_verified.run, count=12, arguments=[], seconds=120)
     assert tally.wrong == 0, "\n".join(tally.failures)
     assert tally.counts["accepted"] > 2
 

@@ -91,7 +91,7 @@ def check_system(seed, evaluations):
         assert broken.broken, (seed, kind, broken)
 
 
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.parametrize("seed", range(9))
 def test_proved_tethers_hold(seed):
     check_system(seed, 20_000)
 
