@@ -162,6 +162,11 @@ class Schema:
         return np.array([name in self.angles for name in self.inputs], dtype=bool)
 
     @cached_property
+    def turning(self) -> NDArray[np.int64]:
+        """Columns of the inputs that wrap."""
+        return np.flatnonzero(self.input_angles)
+
+    @cached_property
     def output_angles(self) -> NDArray[np.bool_]:
         """Which outputs wrap, (P,)."""
         return np.array([name in self.angles for name in self.outputs], dtype=bool)
@@ -219,10 +224,9 @@ class Schema:
         """(N, D) inputs, angles in [-π, π)."""
         inputs = np.concatenate([states, controls], axis=1)
         if self.angles:
-            angles = self.input_angles
-            given = inputs[:, angles]
+            given = inputs.take(self.turning, axis=1)
             if not (np.abs(given) < np.pi).all():
-                inputs[:, angles] = wrap_angle(given)
+                inputs[:, self.turning] = wrap_angle(given)
         return inputs
 
     def unwrap_outputs(self, states: Array, outputs: Array) -> Array:

@@ -126,7 +126,7 @@ def leaves_of(
         _walk(inputs[rows], roots, cut, threshold, left, right, found[rows])
 
     if found.size < _SMALL_WORK:
-        run(slice(0, len(inputs)))
+        _walk(inputs, roots, cut, threshold, left, right, found)
     else:
         in_threads(run, len(inputs))
     return found

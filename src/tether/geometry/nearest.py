@@ -346,7 +346,7 @@ class NearestIndex:
                 f"`inputs` must have as many columns as `memories`; got {inputs.shape[1]} and "
                 f"{self.memories.shape[1]}. Give the same inputs in the same order."
             )
-        return query_packed(inputs, self.memories, **self.packed)
+        return query_packed(inputs, self.memories, self._centre, self._extent, self._blocks, self._offsets)
 
 
 def query_packed(
@@ -359,17 +359,16 @@ def query_packed(
 ) -> Nearest:
     """:meth:`NearestIndex.query` of the arrays that an index consists of, all C-contiguous."""
     count = inputs.shape[0]
-    found = Nearest(np.empty(count, np.int64), np.empty(count, np.float64))
+    cell, squared = np.empty(count, np.int64), np.empty(count, np.float64)
 
     def run(rows: slice) -> None:
-        cell, squared = found.cell[rows], found.squared_distance[rows]
-        _query(inputs[rows], memories, center, extent, blocks, offsets, cell, squared)
+        _query(inputs[rows], memories, center, extent, blocks, offsets, cell[rows], squared[rows])
 
     if count * memories.size < _SMALL_WORK:
-        run(slice(0, count))
+        _query(inputs, memories, center, extent, blocks, offsets, cell, squared)
     else:
         in_threads(run, count)
-    return found
+    return Nearest(cell, squared)
 
 
 def nearest(inputs: np.ndarray, memories: np.ndarray) -> Nearest:
@@ -410,9 +409,12 @@ def nearest_torch(inputs: torch.Tensor, memories: torch.Tensor) -> tuple[torch.T
     return cell, squared_distance
 
 
+_REQUIRED = ("C", "A", "W")
+
+
 def _matrix(name: str, values: np.ndarray) -> np.ndarray:
     # Contiguous and writable, because Numba would compile anew for any other kind of array.
-    matrix = np.require(values, np.float64, ["C", "A", "W"])
+    matrix = np.require(values, np.float64, _REQUIRED)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise ValueError(
             f"`{name}` must have shape (rows, columns); got {np.shape(values)}. Give one row for each point."

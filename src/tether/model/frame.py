@@ -39,7 +39,7 @@ class Frame(Fixed):
         columns = {
             "angles": schema.input_angles,
             "plain": np.flatnonzero(~schema.input_angles),
-            "turning": np.flatnonzero(schema.input_angles),
+            "turning": schema.turning,
             "advanced": schema.advanced,
         }
         self.keep(columns, persistent=False)

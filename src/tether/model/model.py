@@ -232,17 +232,13 @@ class Model(nn.Module):
     def _answer(self, inputs: Array) -> Array:
         """(N, P) next states at checked inputs (N, D)."""
         rows = torch.from_numpy(inputs).to(self._device)
-        # The network itself may want gradients of its own inside, and is run without this.
-        with torch.inference_mode():
-            room = self.tether.room_at_once(rows)
-        return self._base(inputs) + self._numbers(rows, room)
+        return self._base(inputs) + self._numbers(rows, self.tether.room_at_once(rows))
 
     @torch.no_grad()
     def _predict(self, inputs: Array) -> Prediction:
         """The same, with what is known of each row."""
         rows = torch.from_numpy(inputs).to(self._device)
-        with torch.inference_mode():
-            found = self.tether.limits(rows)
+        found = self.tether.limits(rows)
         target, base = self._numbers(rows, found), self._base(inputs)
         lower, upper, _, delta, cell, in_domain = (part.cpu().numpy() for part in found)
         delta = np.where(in_domain[:, None], delta, np.inf)

@@ -67,8 +67,12 @@ class TreeLookup(Fixed):
         super().__init__()
         for name in self.STORED:
             self.register_buffer(name, torch.from_numpy(np.array(getattr(tree, name))))
-        self.depth = tree.depth
+        self._derive()
         self.register_load_state_dict_post_hook(_derive_again)
+
+    def _derive(self) -> None:
+        """What follows from the stored arrays."""
+        self.depth, self._nodes = self.tree.depth, self.tree.nodes
 
     @property
     def tree(self) -> BoxTree:
@@ -82,10 +86,9 @@ class TreeLookup(Fixed):
 
     def at_once(self, inputs: Tensor) -> Tensor:
         """The same leaves, for predictions, which nothing traces."""
-        nodes = (self.roots, self.cut, self.threshold, self.left, self.right)
         if inputs.device.type != "cpu":
-            return walk(inputs, *nodes, self.depth)
-        return torch.from_numpy(leaves_of(inputs.numpy(), *(part.numpy() for part in nodes)))
+            return walk(inputs, self.roots, self.cut, self.threshold, self.left, self.right, self.depth)
+        return torch.from_numpy(leaves_of(inputs.numpy(), *self._nodes))
 
     def inside(self, inputs: Tensor) -> Tensor:
         """(N,) whether inputs lie in the box, its limits included."""
@@ -94,4 +97,4 @@ class TreeLookup(Fixed):
 
 def _derive_again(module: Any, incompatible: Any) -> None:
     del incompatible
-    module.depth = module.tree.depth
+    module._derive()

@@ -91,8 +91,9 @@ class CellLookup(Fixed):
         """What follows from the stored arrays."""
         self.cells = cells
         """The cells as NumPy sees them."""
-        device = self.memories.device
-        for name, values in cells.index.packed.items():
+        device, index = self.memories.device, cells.index
+        self._packed = (index.memories, *index.packed.values())
+        for name, values in index.packed.items():
             moved = torch.from_numpy(np.ascontiguousarray(values)).to(device)
             self.register_buffer(f"index_{name}", moved, persistent=False)
 
@@ -113,7 +114,8 @@ class CellLookup(Fixed):
     def at_once(self, inputs: Tensor) -> Tensor:
         """The same cells (N,), for predictions, which nothing traces."""
         if inputs.device.type == "cpu":
-            return torch.from_numpy(self.cells.index.query(inputs.numpy() / self.cells.scale).cell)
+            points = np.ascontiguousarray(inputs.numpy() / self.cells.scale)
+            return torch.from_numpy(query_packed(points, *self._packed).cell)
         return nearest_torch(inputs / self.scale, self.memories)[0]
 
     def place(self, inputs: Tensor) -> Place:
