@@ -50,6 +50,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("kernels must compile; see above.")
 
 
+def seeds(few: int, many: int) -> list[Any]:
+    """`many` seeds, of which all but the first `few` are for `make test-slow`."""
+    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
+
+
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([header, *rows])

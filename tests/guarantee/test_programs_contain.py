@@ -599,6 +599,7 @@ def test_ranges_agree_with_mpmath_iv(tree, seed):
     model = as_model(tree)
     box = enclose_range(lambda x, u: model(np.copy(x), u), lower, upper, states=2)
     mpmath.iv.prec = BITS
+    slack = 1e-11 * largest(tree, lower, upper)
     for row in range(len(lower)):
         ends = [mpmath.iv.mpf([float(a), float(b)]) for a, b in zip(lower[row], upper[row], strict=True)]
         theirs = evaluate(
@@ -607,7 +608,6 @@ def test_ranges_agree_with_mpmath_iv(tree, seed):
             lambda name, *p: IV[name](*p),
         )
         low, high = float(box.lower[row, 0]), float(box.upper[row, 0])
-        slack = 1e-11 * largest(tree, lower, upper)
         assert (low <= theirs.a and theirs.b <= high) or same_object(tree)
         assert theirs.a - low <= slack and high - theirs.b <= slack
 
