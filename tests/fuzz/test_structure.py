@@ -1,4 +1,4 @@
-"""A hundred programs of structure, in seconds; `python tests/fuzz/structure.py` runs the hundred thousand."""
+"""A few dozen programs of structure, in seconds; `python tests/fuzz/structure.py` runs the hundred thousand."""
 
 import pytest
 import structure
@@ -7,10 +7,10 @@ from structure_programs import write_program
 from subject import main
 
 
-def test_a_hundred_programs():
-    tally = main("structure", structure.run, count=100, arguments=[])
+def test_a_few_dozen_programs():
+    tally = main("structure", structure.run, count=50, arguments=[])
     assert tally.wrong == 0, "\n".join(tally.failures)
-    assert tally.counts["accepted"] > 30
+    assert tally.counts["accepted"] > 15
 
 
 def test_some_programs_put_to_the_verifier():

@@ -86,7 +86,13 @@ def test_enclosures_contain_the_model(rng):
 def tether():
     data = fly(Campaign(flights=6, steps=36), seed=2)
     config = FitConfig(
-        memories=150, bounds="affine", evidence="proved", domain=DOMAIN, validation=0.17, test=0.17
+        memories=150,
+        leaves=1000,
+        bounds="affine",
+        evidence="proved",
+        domain=DOMAIN,
+        validation=0.17,
+        test=0.17,
     )
     probes = hover_probes(data, count=600, seed=2)
     problem = prepare(data, trusted=TRUSTED, probes=probes, config=config)
