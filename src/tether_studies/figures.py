@@ -13,6 +13,7 @@ from tether.report.curves import FLOOR as _FLOOR
 from tether.report.curves import TITLES
 from tether.report.figures import line_styles, styled
 from tether.report.seeds import LOSSES, grouped, values_of
+from tether.report.styles import kind_of
 
 
 def curves_figure(runs: Sequence[dict[str, Any]]) -> Figure:
@@ -87,7 +88,7 @@ def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
         for name, group in groups.items():
             x = values_of(group, "approximation_loss_D")
             y = [max(v, floor) for v in values_of(group, "constraint_loss_omega_mean")]
-            marker = "o" if name.split(" (")[0] == "Tethered" else next(markers)
+            marker = "o" if kind_of(name) == "Tethered" else next(markers)
             axis.scatter(
                 x,
                 y,

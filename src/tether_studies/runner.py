@@ -21,6 +21,7 @@ import torch
 from tether.fitting import (
     Fit,
     FitConfig,
+    Learned,
     Problem,
     judge,
     learn_method,
@@ -121,6 +122,9 @@ def _run(task: Task) -> None:
         measured = study.measure(problem, problem.trusted.function)  # type: ignore[arg-type]
         _finish(task, measure_trusted(problem, task.seed).as_dict() | measured.values, measured.arrays, [])
         return
+    if plan.part != "tables":
+        _finish(task, _try_out(task, problem, config), {}, [])
+        return
     recast = study.recasts.get(task.row.recast or "")
     own = problem if recast is None else _problem(recast.data(data), recast.trusted, config)
     fitted = _fit(task, own, config)
@@ -138,23 +142,58 @@ def _run(task: Task) -> None:
     _finish(task, values | measured.values | seen.values, {**measured.arrays, **seen.arrays}, history)
 
 
+def _try_out(task: Task, problem: Problem, config: FitConfig) -> dict[str, Any]:
+    """One run of a search, which looks at validation rows alone, or of an ablation."""
+    learned = _learn(task, problem, config)
+    told = {"method": task.row.method.name, "memories": task.row.memories, "seed": task.seed}
+    told |= {"steps": learned.history.steps, "best_step": learned.history.best_step}
+    if task.plan.part == "search":
+        best = asdict(learned.history.best)
+        return told | {name: best[name] for name in ("validation_error", "constraint_loss_omega_mean")}
+    losses = asdict(measure_losses(problem, learned.model.predict))
+    return told | losses | _limits(problem, learned.model)
+
+
+def _limits(problem: Problem, model: Model) -> dict[str, float]:
+    """How wide the limits are on held-out D, in units of the outputs' spread; how often M is outside."""
+    test = problem.split.test
+    found = model.predict(test.states, test.controls, details=True)
+    spread = problem.split.train.next_states.std(axis=0)
+    trusted = test.schema.near(problem.data[2].trusted, 0.5 * found.lower + 0.5 * found.upper)
+    outside = (trusted < found.lower) | (trusted > found.upper)
+    return {
+        "limits_half_width": float(np.median(0.5 * (found.upper - found.lower) / spread)),
+        "limits_trusted_outside": float(outside.any(axis=1).mean()),
+    }
+
+
 def _problem(data: StudyData, trusted: TrustedModel, config: FitConfig) -> Problem:
     return prepare(data.transitions, trusted=trusted, probes=data.probes, config=config)
 
 
 def _fit(task: Task, problem: Problem, config: FitConfig) -> Fit:
     """The method of a task, trained, measured, and certified where it can be."""
+    learned = _learn(task, problem, config)
+    # One process: the others are busy with other runs.
+    fitted = judge(problem, learned, evaluations=_ATTACKS[task.plan.scale], jobs=1)
+    if task.is_explored and explorable(fitted.model):
+        _explore(task, fitted.model, problem)
+    return fitted
+
+
+def _learn(task: Task, problem: Problem, config: FitConfig) -> Learned:
+    """The method of a task, trained."""
     try:
-        return _fit_from(task, problem, config)
+        return _learn_from(task, problem, config)
     except StorageError:
         # Of other settings or another version, or damaged: begun anew, or the study would fail for ever.
         if not task.checkpoint.exists():
             raise
         task.checkpoint.unlink()
-        return _fit_from(task, problem, config)
+        return _learn_from(task, problem, config)
 
 
-def _fit_from(task: Task, problem: Problem, config: FitConfig) -> Fit:
+def _learn_from(task: Task, problem: Problem, config: FitConfig) -> Learned:
     """The same, from the task's checkpoint where there is one."""
     row, reporter = task.row, _file_reporter(task, 0.0, 0.9)
     schema = problem.split.train.schema
@@ -169,11 +208,7 @@ def _fit_from(task: Task, problem: Problem, config: FitConfig) -> Fit:
     )
     if isinstance(learned.model.network, NoisyFeatures):
         learned.model.network = learned.model.network.network
-    # One process: the others are busy with other runs.
-    fitted = judge(problem, learned, evaluations=_ATTACKS[task.plan.scale], jobs=1)
-    if task.is_explored and explorable(fitted.model):
-        _explore(task, fitted.model, problem)
-    return fitted
+    return learned
 
 
 def _explore(task: Task, model: Model, problem: Problem) -> None:

@@ -58,6 +58,7 @@ class Entry:
             network's features while it trains, so that it leans less on an input that M explains.
         recast: name of the outputs in which it is fitted, where they are not the study's own. Its losses
             and the study's measurements are of the study's own all the same.
+        seeds: on how many of the seeds it is run, the first ones; None: on all.
     """
 
     method: Method
@@ -68,11 +69,12 @@ class Entry:
     build: Builder | None = None
     noise: Mapping[str, float] = field(default_factory=dict)
     recast: str | None = None
+    seeds: int | None = None
 
     @property
     def settings(self) -> str:
         """What it was asked for, in words: a finished run of other settings is not this one."""
-        return _described(self)
+        return _described(replace(self, seeds=None))
 
     @property
     def name(self) -> str:
@@ -101,6 +103,12 @@ def _described(value: Any) -> str:
         if own != default:
             told.append(f"{each.name}={_described(own)}")
     return f"{type(value).__name__}({', '.join(told)})"
+
+
+def no_rows(scale: Scale) -> tuple[Entry, ...]:
+    """Of a study without a matrix."""
+    del scale
+    return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +173,10 @@ class Study:
         recasts: other outputs in which entries may be fitted, by name.
         inspect: measurements that need more of a fit than its predictions, such as its limits; given the
             problem it was fitted to, and the scale.
+        variant: the study that its options ask for, where it is another one: of the authors' data, say.
+        matrix: those of the entries that every study has, which settings are searched for.
+        shares: of a row's steps that the search tries.
+        authors: options with which the data are the authors', or like theirs, where that needs no files.
     """
 
     name: str
@@ -182,6 +194,14 @@ class Study:
     needs: tuple[str, str] | None = None
     recasts: Mapping[str, Recast] = field(default_factory=dict)
     inspect: Callable[[Problem, Fit, Scale], Measured] | None = None
+    variant: Callable[[Mapping[str, str]], Study] | None = None
+    matrix: Callable[[Scale], tuple[Entry, ...]] = no_rows
+    shares: tuple[float, ...] = (1.0,)
+    authors: Mapping[str, str] = field(default_factory=dict)
+
+    def with_options(self, options: Mapping[str, str]) -> Study:
+        """The study that these options ask for."""
+        return self if self.variant is None else self.variant(options)
 
     def check_installed(self) -> None:
         """Raises ValueError where the simulator is missing: said once, not by every run."""

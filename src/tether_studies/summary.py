@@ -13,15 +13,18 @@ from tether.report.building import chapter_of, section_as_dict, write_report
 from tether.report.curves import curves_data
 from tether.report.page import Picture, Section
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid
+from tether_studies.ablation import ablation_section, levelled
 from tether_studies.runner import outcome_of
+from tether_studies.searching import chosen_lines, search_section
 from tether_studies.study import Claim, Outcome
 from tether_studies.tasks import Plan, Task, tasks_of
+from tether_studies.trying import ablation_plans
 
 
 def missing_methods(plan: Plan, outcome: Outcome) -> list[str]:
     """Methods of which no run has ended."""
     ended = grouped(outcome.runs)
-    return [entry.name for entry in plan.definition.entries(plan.scale) if entry.name not in ended]
+    return [entry.name for entry in plan.entries if entry.name not in ended]
 
 
 def judge(plan: Plan, outcome: Outcome) -> list[Claim]:
@@ -38,8 +41,18 @@ def claim_lines(claims: Sequence[Claim]) -> list[str]:
     return [f"{'✓ holds' if c.holds else '✗ does not hold'}: {c.said}: {c.measured}." for c in claims]
 
 
-def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Task]) -> Path:
-    """Writes ``results.json``, figures and ``report.html``; the path of the report."""
+def write_summary(
+    plan: Plan, folder: Path, *, command: str, failed: Sequence[Task], more: Sequence[Section] = ()
+) -> Path:
+    """Writes ``results.json``, figures and ``report.html``; the path of the report.
+
+    Args:
+        plan: what was run.
+        folder: where.
+        command: that runs it again.
+        failed: tasks that did.
+        more: sections that other runs add.
+    """
     # Here, because drawing takes half a second to import and most commands draw nothing.
     from tether.report.figures import as_png, as_svg
     from tether_studies.figures import bars_figure, curves_figure, memories_figure, plane_figure
@@ -59,6 +72,7 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
         write_bytes(folder / f"{name}.png", as_png(figure))
         write_text(folder / f"{name}.svg", as_svg(figure))
     own = [] if missing_methods(plan, outcome) else study.sections(outcome)
+    own += more
     for picture in (picture for section in own for picture in section.pictures if picture.name):
         write_text(folder / f"{picture.name}.svg", picture.svg)
     pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
@@ -94,6 +108,34 @@ def write_summary(plan: Plan, folder: Path, *, command: str, failed: Sequence[Ta
     }
     write_json(folder / "results.json", results)
     return write_report([chapter_of(results, folder)], folder / "report.html")
+
+
+def write_search(plan: Plan, folder: Path, *, command: str) -> Section:
+    """Writes what a search tried (``search.md``) and chose (``chosen.csv``, lines of the package's)."""
+    runs = outcome_of(plan, folder).runs
+    section = search_section(runs)
+    write_text(folder / "search.md", _markdown(f"# Search: {_called(plan)}", command, [section]))
+    write_text(folder / "chosen.csv", chosen_lines(_called(plan), runs))
+    return section
+
+
+def _called(plan: Plan) -> str:
+    """Under which name settings are looked up."""
+    return f"{plan.study}-traces" if "traces" in plan.options else plan.study
+
+
+def write_ablation(plan: Plan, folder: Path, *, command: str) -> Section:
+    """Writes what each change to the paper's method does: ``ablation.md`` and its figure."""
+    runs = [
+        run
+        for omega, (own, where) in ablation_plans(plan, folder).items()
+        for run in levelled(outcome_of(own, where).runs, omega)
+    ]
+    section = ablation_section(runs)
+    for picture in section.pictures:
+        write_text(folder / f"{picture.name}.svg", picture.svg)
+    write_text(folder / "ablation.md", _markdown(f"# Ablation: {plan.study}", command, [section]))
+    return section
 
 
 def _written(claim: Claim) -> dict[str, str | bool]:
@@ -149,4 +191,5 @@ def study_command(plan: Plan, folder: Path) -> str:
     words += ["--seeds", ",".join(map(str, plan.seeds))]
     for name, value in plan.options.items():
         words += [f"--{name}", value]
+    words += [] if plan.part == "tables" else [f"--{plan.part}"]
     return shlex.join([*words, "--out", str(folder)])

@@ -8,19 +8,28 @@ The folder of a study holds ``study.json`` (what was asked for), ``data/`` (one 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tether.fitting import TETHERED
 from tether.foundation.atomic import write_json
 from tether.foundation.documents import items, mapping, read_json, record, text, whole
+from tether_studies.ablation import ablation_entries
 from tether_studies.registry import find_study
+from tether_studies.searching import search_entries
 from tether_studies.study import Entry, Scale, Study
 
 TRUSTED = "Trusted"
+Part = Literal["tables", "search", "ablation"]
+_ENTRIES: dict[Part, Callable[[Study, Scale], tuple[Entry, ...]]] = {
+    "tables": lambda study, scale: study.entries(scale),
+    "search": search_entries,
+    "ablation": ablation_entries,
+}
 _OTHER_WORK = 3000.0
 """Of making data or measuring M alone, in steps of a tiny network."""
 
@@ -34,17 +43,24 @@ class Plan:
         scale: of data and runs.
         seeds: one run of every entry for each.
         options: the study's own.
+        part: its tables; or the search for their settings; or which change to the paper's method does what.
     """
 
     study: str
     scale: Scale
     seeds: tuple[int, ...]
     options: Mapping[str, str]
+    part: Part = "tables"
 
     @property
     def definition(self) -> Study:
-        """The study itself."""
-        return find_study(self.study)
+        """The study itself, as its options ask for it."""
+        return find_study(self.study).with_options(self.options)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The runs, for each seed."""
+        return _ENTRIES[self.part](self.definition, self.scale)
 
 
 @dataclass(frozen=True)
@@ -71,7 +87,7 @@ class Task:
     def row(self) -> Entry:
         """Of the study's tables."""
         assert self.entry is not None
-        return self.plan.definition.entries(self.plan.scale)[self.entry]
+        return self.plan.entries[self.entry]
 
     @property
     def slug(self) -> str:
@@ -131,7 +147,7 @@ class Task:
     @property
     def is_explored(self) -> bool:
         """Whether the run is the one whose cells the report shows: the last tethered, of the first seed."""
-        entries = self.plan.definition.entries(self.plan.scale)
+        entries = self.plan.entries if self.plan.part == "tables" else ()
         tethered = [k for k, entry in enumerate(entries) if entry.method.name == TETHERED.name]
         return self.seed == self.plan.seeds[0] and self.entry in tethered[-1:]
 
@@ -146,7 +162,9 @@ def read_run(path: Path) -> dict[str, Any]:
     return read_json(path, record({"method": text}), "a run of a study")
 
 
-_ASKED = record({"study": text, "scale": text, "seeds": items(whole()), "options": mapping(text)})
+_ASKED = record(
+    {"study": text, "scale": text, "seeds": items(whole()), "options": mapping(text), "part": text}
+)
 
 
 def open_folder(plan: Plan, folder: Path) -> None:
@@ -159,7 +177,8 @@ def open_folder(plan: Plan, folder: Path) -> None:
         if began != json.loads(json.dumps(asked)):
             raise ValueError(
                 f"`{folder}` must hold this study to continue it; it holds {began['study']} at scale "
-                f"{began['scale']} with seeds {began['seeds']} and options {began['options']}. "
+                f"{began['scale']} with seeds {began['seeds']} and options {began['options']} "
+                f"({began['part']}). "
                 "Choose another `--out`."
             )
     elif holds_other_files(folder, path.name):
@@ -173,7 +192,7 @@ def open_folder(plan: Plan, folder: Path) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Raises ValueError where the study cannot be run as asked; nothing is written before."""
-    plan.definition.check_options(plan.options)
+    find_study(plan.study).check_options(plan.options)
     plan.definition.check_installed()
 
 
@@ -186,7 +205,14 @@ def holds_other_files(folder: Path, mark: str) -> bool:
 
 def tasks_of(plan: Plan, folder: Path) -> tuple[list[Task], list[Task]]:
     """Tasks that make the data, and tasks that use them, longest first within a seed."""
-    entries = plan.definition.entries(plan.scale)
-    order = [-1, *sorted(range(len(entries)), key=lambda k: -entries[k].steps)]
+    entries = plan.entries
+    order = sorted(range(len(entries)), key=lambda k: -entries[k].steps)
+    alone = [-1] if plan.part == "tables" else []
     data = [Task(plan, folder, seed, None) for seed in plan.seeds]
-    return data, [Task(plan, folder, seed, entry) for seed in plan.seeds for entry in order]
+    runs = [
+        Task(plan, folder, seed, entry)
+        for place, seed in enumerate(plan.seeds)
+        for entry in [*alone, *order]
+        if entry < 0 or place < (entries[entry].seeds or len(plan.seeds))
+    ]
+    return data, runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import cycle
 from typing import Any
@@ -12,6 +13,11 @@ _DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-", (0, (4, 4
 _ON_PAGE = {"-": [], "--": [7, 4], "-.": [9, 3, 2, 3], ":": [2, 3]}
 
 
+def kind_of(name: str) -> str:
+    """A method's name without the number of its memories."""
+    return re.sub(r" \(\d+\)$", "", name)
+
+
 def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """A style for each method: M thin and grey, tethered models thick and solid, rivals dashed.
 
@@ -20,7 +26,7 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     names = list(names)
     families: dict[str, list[str]] = {}
     for name in names:
-        families.setdefault(name.split(" (")[0], []).append(name)
+        families.setdefault(kind_of(name), []).append(name)
     # The second time round with other dashes, so that no two methods look alike.
     dashes = (*_DASHES, *_DASHES[3:], *_DASHES[:3])
     styles, rivals = {}, cycle(zip(_COLOURS * 2, dashes, strict=True))

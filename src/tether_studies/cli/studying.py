@@ -18,7 +18,7 @@ from tether.foundation.progress import console_reporter
 from tether_studies.registry import NAMES, find_study
 
 if TYPE_CHECKING:
-    from tether_studies.tasks import Task
+    from tether_studies.tasks import Plan, Task
 
 
 def demo(
@@ -42,8 +42,13 @@ def demo(
 _MOST_SEEDS = 1000
 Out = Annotated[Path, typer.Option(help="Folder; what was interrupted in it goes on.")]
 ScaleOption = Annotated[Literal["smoke", "paper"], typer.Option(help="Of data, networks and runs.")]
-Seeds = Annotated[str, typer.Option(help="Comma separated; by default 0 at smoke, 0,1,2 at paper.")]
+Seeds = Annotated[
+    str, typer.Option(help="Comma separated; by default 0 at smoke, 3,4,5, which chose nothing, at paper.")
+]
 Jobs = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
+Flights = Annotated[
+    str | None, typer.Option(help="Drones: folder of flights like the paper's own, instead of a simulation.")
+]
 Traces = Annotated[
     str | None, typer.Option(help="Pancreas: folder of the paper's own traces, instead of the simulator.")
 ]
@@ -57,6 +62,17 @@ def study(
     jobs: Jobs = None,
     patient: Annotated[str | None, typer.Option(help="Pancreas: a virtual patient, as adult#001.")] = None,
     traces: Traces = None,
+    flights: Flights = None,
+    omega: Annotated[
+        str | None, typer.Option(help="Vehicle: 'patch' parks all cars where the paper's authors do.")
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Search learning rates and steps on validation rows instead.")
+    ] = False,
+    ablation: Annotated[
+        bool,
+        typer.Option("--ablation", help="Change the paper's method, one thing after the other, instead."),
+    ] = False,
 ) -> None:
     """A case study: every method, every seed, tables, figures, certificates and verdicts."""
     with starting():
@@ -66,10 +82,15 @@ def study(
         from tether_studies.runner import outcome_of, run_all
         from tether_studies.summary import claim_lines, judge, study_command, write_summary
         from tether_studies.tasks import Plan, open_folder, tasks_of
-    options = {"patient": patient, "traces": traces}
+    options = {"patient": patient, "traces": traces, "flights": flights, "omega": omega}
     given = {option: value for option, value in options.items() if value is not None}
     find_study(name).check_options(given)
+    if search and ablation:
+        raise ValueError("`--search` must come without `--ablation`; got both. Run one after the other.")
     plan, processes = Plan(name, scale, _seeds(seeds, scale), given), _jobs(jobs)
+    if search or ablation:
+        _try_out(plan, out, processes, "search" if search else "ablation")
+        return
     open_folder(plan, out)
     with watching(console) as watch:
         failed = run_all(tasks_of(plan, out), jobs=processes, watch=watch)
@@ -85,6 +106,34 @@ def study(
         raise typer.Exit(1)
 
 
+def _try_out(plan: Plan, out: Path, jobs: int, part: Literal["search", "ablation"]) -> None:
+    """The search for settings, or the ablation of the paper's method, with the one seed for these."""
+    from tether.report.tables import rich_table
+    from tether_studies.cli.watching import watching
+    from tether_studies.searching import SEED
+    from tether_studies.summary import study_command, write_ablation, write_search
+    from tether_studies.trying import run_ablation, run_search
+
+    plan = replace(plan, part=part, seeds=(SEED,))
+    if not plan.entries:
+        raise ValueError(f"the study must have a matrix of methods for `--{part}`; '{plan.study}' has none.")
+    command = study_command(plan, out)
+    with watching(console) as watch:
+        if part == "search":
+            failed = run_search(plan, out, jobs=jobs, watch=watch)
+        else:
+            failed = run_ablation(plan, out, jobs=jobs, watch=watch)
+    _show_failed(failed)
+    if failed:
+        raise typer.Exit(1)
+    section = (write_search if part == "search" else write_ablation)(plan, out, command=command)
+    for text in section.paragraphs:
+        say(text)
+    for grid in section.grids:
+        console.print(rich_table(grid))
+    say(f"{part}: {out / f'{part}.md'}", wrap=False)
+
+
 def reproduce(
     out: Out,
     scale: ScaleOption = "smoke",
@@ -92,6 +141,9 @@ def reproduce(
     jobs: Jobs = None,
     traces: Annotated[
         str | None, typer.Option(help="Folder of the paper's own glucose traces, to run on these as well.")
+    ] = None,
+    flights: Annotated[
+        str | None, typer.Option(help="Folder of flights like the paper's own, to run on these as well.")
     ] = None,
 ) -> None:
     """The whole paper: all studies, every table and figure, and a verdict per claim."""
@@ -105,14 +157,15 @@ def reproduce(
         from tether_studies.runner import outcome_of
         from tether_studies.summary import claim_lines, judge, study_command, write_summary
     processes = _jobs(jobs)
-    asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces)
+    asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces, flights=flights)
     with watching(console) as watch:
         failed = run_reproduction(asked, jobs=processes, watch=watch)
     _show_failed(failed)
     for name, plan in asked.plans.items():
         folder = asked.folder(name)
         own = [task for task in failed if task.folder == folder]
-        write_summary(plan, folder, command=study_command(plan, folder), failed=own)
+        more = asked.ablation_of(name, failed)
+        write_summary(plan, folder, command=study_command(plan, folder), failed=own, more=more)
         outcome = outcome_of(plan, folder)
         say()
         say(f"{name}: {plan.definition.title}", style="bold")
@@ -133,7 +186,7 @@ def _seeds(text: str, scale: str) -> tuple[int, ...]:
         )
     for number in numbers:
         check_seed("--seeds", number)
-    return tuple(numbers) or ((0,) if scale == "smoke" else (0, 1, 2))
+    return tuple(numbers) or ((0,) if scale == "smoke" else (3, 4, 5))
 
 
 def _jobs(asked: int | None) -> int:

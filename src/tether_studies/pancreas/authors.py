@@ -47,3 +47,12 @@ AUTHORS: dict[str, dict[str, float]] = {
         "monotonicity_rise_mean": 0.0026,
     },
 }
+
+
+def figures_of(name: str) -> dict[str, float]:
+    """What the authors measured of the row of this name; nothing where they have no such row."""
+    return AUTHORS.get(_CALLED.get(name, name.replace(" (paper)", "")), {})
+
+
+_CALLED = {"Lagrangian (paper)": "Augmented Lagrangian"}
+"""Their augmented Lagrangian has weights that stay what they are."""

@@ -10,15 +10,25 @@ from collections.abc import Sequence
 from tether.fitting import MONOTONE
 from tether.report.seeds import grouped, values_of
 from tether.report.tables import number, percent
-from tether_studies.claims import conformance_claims, factor_claim, mean_of
-from tether_studies.pancreas.authors import AUTHORS
+from tether_studies.claims import (
+    BY_CONSTRUCTION,
+    VARIANTS,
+    Said,
+    conformance_claims,
+    factor_claim,
+    family,
+    mean_of,
+    paper_claims,
+)
+from tether_studies.pancreas.authors import figures_of
 from tether_studies.study import Claim, Outcome
 
-_ERROR, _OMEGA, _TO_M = "approximation_loss_D", "constraint_loss_omega_mean", "constraint_loss_D_mean"
+_ERROR, _OMEGA = "approximation_loss_D", "constraint_loss_omega_mean"
 _RISES = {"max": "monotonicity_rise_max", "mean": "monotonicity_rise_mean"}
-_NOISY = ("Vanilla, noisy insulin", "Augmented Lagrangian, noisy insulin")
-"""Not methods of the paper's: whether noise alone would have done it."""
+_NOISY = "noisy insulin"
 _RIVALS = ("Vanilla", "Augmented Lagrangian", "Constrained")
+_SAID = Said(mean=10.0, on_data=10.0)
+"""By an order of magnitude, on Ω and on D."""
 
 
 def pancreas_claims(outcome: Outcome) -> list[Claim]:
@@ -33,53 +43,46 @@ def pancreas_claims(outcome: Outcome) -> list[Claim]:
 
 
 def _paper(outcome: Outcome) -> list[Claim]:
-    """The paper claims them of its traces; on other data the authors have no figures."""
-    claims = [
-        _against(
-            outcome,
-            "The paper: Constrained's error on D is not above Vanilla's",
-            "Vanilla",
-            "Constrained",
-            _ERROR,
-            1.0,
-        )
-    ]
-    for rival in ("Vanilla", "Augmented Lagrangian"):
-        for key, where in ((_OMEGA, "Ω"), (_TO_M, "D")):
-            said = f"The paper: Constrained is 10 times closer to M on {where} than {rival}, mean"
-            claims.append(_against(outcome, said, rival, "Constrained", key, 10.0))
-        said = f"The paper: Constrained rises by a tenth of {rival} or less where insulin is raised, mean"
-        claims.append(_against(outcome, said, rival, "Constrained", _RISES["mean"], 10.0))
+    """With the authors' figures, where the data are theirs."""
+    claims = paper_claims(outcome, _SAID)
+    for kind, rivals in VARIANTS.items():
+        for own in family(outcome, kind)[-1:]:
+            for rival in rivals:
+                said = f"The paper, of {own}: rises by a tenth of {rival} where insulin is raised, mean"
+                claims.append(_beside(outcome, said, rival, own, _RISES["mean"], 10.0))
     return claims
 
 
 def _accuracy(outcome: Outcome) -> list[Claim]:
     claims = [
         _against(outcome, f"Tethered's error on D is below {rival}'s", rival, "Tethered", _ERROR, 1.0)
-        for rival in (*_RIVALS, "Trusted")
+        for rival in (*_RIVALS, *(f"{name} Δ" for name in _RIVALS), "Trusted")
     ]
-    said = "Tethered is 100 times closer to M on Ω than Constrained, mean"
+    said = f"Tethered is 100 times closer to M on Ω{BY_CONSTRUCTION} than Constrained, mean"
     return [*claims, _against(outcome, said, "Constrained", "Tethered", _OMEGA, 100.0)]
 
 
 def _monotonicity(outcome: Outcome) -> list[Claim]:
+    """Like against like: with noise on insulin, and without."""
+    pairs = [("Tethered", rival) for rival in _RIVALS]
+    pairs += [(f"Tethered, {_NOISY}", f"{rival}, {_NOISY}") for rival in _RIVALS[:2]]
     return [
         _against(
             outcome,
-            f"Tethered's {which} rise over all held-out inputs is 5 times below {rival}'s",
+            f"{own}'s {which} rise over all held-out inputs is 5 times below {rival}'s",
             rival,
-            "Tethered",
+            own,
             key,
             5.0,
         )
         for which, key in _RISES.items()
-        for rival in (*_RIVALS, *_NOISY)
+        for own, rival in pairs
     ]
 
 
 def _monotone(outcome: Outcome) -> list[Claim]:
     """Of the monotone option, beside Tethered with as many memories."""
-    name = _family(outcome, MONOTONE.name)[-1]
+    name = family(outcome, MONOTONE.name)[-1]
     runs = grouped(outcome.runs)[name]
     keys = [
         key for key in runs[0] if key.startswith(("monotonicity_rise_max", "monotonicity_attack_largest"))
@@ -105,16 +108,11 @@ def _monotone(outcome: Outcome) -> list[Claim]:
 
 
 def _certified(outcome: Outcome) -> list[Claim]:
-    names = [*_family(outcome, "Tethered"), *_family(outcome, MONOTONE.name)]
+    names = [*family(outcome, "Tethered"), *family(outcome, MONOTONE.name)]
     runs = [run for name in names for run in grouped(outcome.runs)[name]]
     covered = min(values_of(runs, "coverage_D") + values_of(runs, "coverage_omega"))
     level, _, attack = conformance_claims(outcome, names)
     return [level, Claim("… cover all of held-out D and Ω", percent(covered), covered == 1), attack]
-
-
-def _family(outcome: Outcome, method: str) -> list[str]:
-    """A method's rows, one for each number of memories."""
-    return [name for name in grouped(outcome.runs) if name.split(" (")[0] == method]
 
 
 def _against(outcome: Outcome, said: str, worse: str, better: str, key: str, factor: float) -> Claim:
@@ -122,14 +120,19 @@ def _against(outcome: Outcome, said: str, worse: str, better: str, key: str, fac
 
     Of a method with several numbers of memories, that one which makes the claim hardest is taken.
     """
-    high = min(_family(outcome, worse), key=lambda name: mean_of(outcome, name, key))
-    low = max(_family(outcome, better), key=lambda name: mean_of(outcome, name, key))
+    high = min(family(outcome, worse), key=lambda name: mean_of(outcome, name, key))
+    low = max(family(outcome, better), key=lambda name: mean_of(outcome, name, key))
+    return _beside(outcome, said, high, low, key, factor)
+
+
+def _beside(outcome: Outcome, said: str, high: str, low: str, key: str, factor: float) -> Claim:
+    """A claim about two rows, with the authors' figures for them."""
     claim = factor_claim(outcome, said, high, low, key, factor)
     return Claim(said, claim.measured + _authors(outcome, (low, high), key), claim.holds)
 
 
 def _authors(outcome: Outcome, names: Sequence[str], key: str) -> str:
-    theirs = [AUTHORS.get(name, {}).get(key) for name in names]
+    theirs = [figures_of(name).get(key) for name in names]
     if "traces" not in outcome.options or None in theirs:
         return ""
     return f" (the authors: {number(theirs[0])} against {number(theirs[1])})"

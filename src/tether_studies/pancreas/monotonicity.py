@@ -19,7 +19,7 @@ Predict = Callable[[Array, Array], Array]
 """``(states (N, dx), controls (N, du)) -> outputs (N, 1)``."""
 
 RAISED_BY = (0.6, 1.0)
-"""How much insulin is raised, in units of its scale."""
+"""How much insulin is raised, in its own unit, as the paper says."""
 WORST = 100
 _RAISES = 16
 """Ways in which the attack raises each starting point."""
@@ -49,21 +49,20 @@ class Rises:
 
 
 def measure_monotonicity(
-    predict: Predict, held_out: Transitions, scale: Array, *, seed: int = 0, worst: int = WORST
+    predict: Predict, held_out: Transitions, *, seed: int = 0, worst: int = WORST
 ) -> dict[str, Any]:
     """Keys of ``results.json`` about rises, at a random one of the ten lags and at every insulin input.
 
     Args:
         predict: the method.
         held_out: transitions that it has not seen.
-        scale: (D,) scale of each input.
         seed: of lags and amounts; the same for every method, so that they face the same pairs.
         worst: how many inputs, of those on which the method errs most, are looked at on their own.
     """
     before = _answers(predict, held_out.inputs, held_out.schema)
     hardest = np.argsort(-((before - held_out.next_states[:, 0]) ** 2), kind="stable")[:worst]
-    one = raise_one_lag(predict, held_out.inputs, held_out.schema, scale, seed=seed)
-    every = raise_every_lag(predict, held_out.inputs, held_out.schema, scale, seed=seed)
+    one = raise_one_lag(predict, held_out.inputs, held_out.schema, seed=seed)
+    every = raise_every_lag(predict, held_out.inputs, held_out.schema, seed=seed)
     summaries = {
         "": Rises.of(one),
         "_every_lag": Rises.of(every),
@@ -78,24 +77,24 @@ def measure_monotonicity(
     return result
 
 
-def raise_one_lag(predict: Predict, inputs: Array, schema: Schema, scale: Array, *, seed: int = 0) -> Array:
+def raise_one_lag(predict: Predict, inputs: Array, schema: Schema, *, seed: int = 0) -> Array:
     """(N,) change of the prediction where insulin is raised at a random one of the ten past values."""
     rng = np.random.default_rng(seed)
     rows, past = np.arange(len(inputs)), insulin_columns(schema)[:-1]
     columns = rng.choice(past, size=len(inputs))
     raised = inputs.copy()
-    raised[rows, columns] += rng.uniform(*RAISED_BY, size=len(inputs)) * scale[columns]
+    raised[rows, columns] += rng.uniform(*RAISED_BY, size=len(inputs))
     return _answers(predict, raised, schema) - _answers(predict, inputs, schema)
 
 
-def raise_every_lag(predict: Predict, inputs: Array, schema: Schema, scale: Array, *, seed: int = 0) -> Array:
+def raise_every_lag(predict: Predict, inputs: Array, schema: Schema, *, seed: int = 0) -> Array:
     """(N, L) change of the prediction for each insulin input, the one about to be given included."""
     rng = np.random.default_rng(seed)
     before = _answers(predict, inputs, schema)
     changes = []
     for column in insulin_columns(schema):
         raised = inputs.copy()
-        raised[:, column] += rng.uniform(*RAISED_BY, size=len(inputs)) * scale[column]
+        raised[:, column] += rng.uniform(*RAISED_BY, size=len(inputs))
         changes.append(_answers(predict, raised, schema) - before)
     return np.stack(changes, axis=1)
 

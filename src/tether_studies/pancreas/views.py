@@ -11,9 +11,10 @@ from tether.data import Array
 from tether.fitting import MONOTONE
 from tether.report.page import Picture, Section
 from tether.report.seeds import grouped, values_of
+from tether.report.styles import kind_of
 from tether.report.tables import Grid, number, percent
 from tether_studies.pancreas.armax import Armax, ArmaxFit
-from tether_studies.pancreas.authors import AUTHORS
+from tether_studies.pancreas.authors import figures_of
 from tether_studies.pancreas.clinical import ZONES, time_in_range
 from tether_studies.pancreas.data import glucose_schema
 from tether_studies.pancreas.monotonicity import WORST
@@ -34,8 +35,23 @@ def pancreas_sections(outcome: Outcome) -> list[Section]:
 
 
 def one_of_each(names: Sequence[str]) -> list[str]:
-    """The kinds of methods, each with the most memories it was run with."""
-    return list({name.split(" (")[0]: name for name in names}.values())
+    """Some kinds of methods, each with the most memories it was run with: a figure of all shows none."""
+    kinds = {kind_of(name): name for name in names}
+    return [kinds[kind] for kind in _FEW if kind in kinds]
+
+
+_FEW = (
+    "Trusted",
+    "Vanilla",
+    "Vanilla Δ",
+    "Augmented Lagrangian",
+    "Augmented Lagrangian Δ",
+    "Constrained (paper)",
+    "Constrained Δ",
+    "Direct Δ",
+    "Tethered",
+    MONOTONE.name,
+)
 
 
 def _armax(outcome: Outcome, shown: Mapping[str, Mapping[str, Array]], seed: int) -> Section:
@@ -84,7 +100,7 @@ def _monotonicity(outcome: Outcome, few: Sequence[str]) -> Section:
         for name, group in groups.items()
     ]
     grid = Grid(
-        "Rise of predicted glucose [mg/dl] where insulin is raised by 0.6 to 1.0 of its scale, all else "
+        "Rise of predicted glucose [mg/dl] where insulin is raised by 0.6 to 1.0 of its unit, all else "
         "equal; means over seeds",
         ("method", *keys),
         tuple(rows),
@@ -204,7 +220,7 @@ def _authors(outcome: Outcome) -> Section:
     rows = []
     for name, group in groups.items():
         ours = [number(float(np.mean(values_of(group, key)))) for key in keys]
-        theirs = [number(AUTHORS.get(name, {}).get(key)) for key in keys]
+        theirs = [number(figures_of(name).get(key)) for key in keys]
         rows.append((name, *(f"{a} ({b})" for a, b in zip(ours, theirs, strict=True))))
     grid = Grid("Ours (the authors')", ("method", *keys.values()), tuple(tuple(row) for row in rows))
     text = (

@@ -1,0 +1,96 @@
+"""The same search for every method: learning rates and numbers of steps, judged on validation rows alone.
+
+At a smaller network and fewer steps than the study's own, with a seed that the study's tables do not use.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tether.report.page import Section
+from tether.report.tables import Grid, number
+from tether_studies.study import Entry, Scale, Study
+
+SEED = 0
+"""Of searches and ablations; tables are of seeds that chose nothing."""
+RATES: dict[Scale, tuple[float, ...]] = {"smoke": (1e-3, 1e-2), "paper": (1e-3, 3e-3, 1e-2, 3e-2)}
+"""The paper searched between 0.001 and 0.1."""
+_WIDTHS: dict[Scale, int] = {"smoke": 32, "paper": 256}
+_SHARE: dict[Scale, float] = {"smoke": 0.25, "paper": 0.25}
+"""Of the steps of the study's own runs."""
+_ERROR, _OMEGA = "validation_error", "constraint_loss_omega_mean"
+
+
+def narrowed(study: Study, scale: Scale, entry: Entry) -> Entry:
+    """A row with a smaller network and fewer steps, for one seed."""
+    hidden = tuple(min(width, _WIDTHS[scale]) for width in study.config(scale).hidden or ())
+    steps = max(50, round(_SHARE[scale] * entry.steps))
+    return replace(entry, steps=steps, changes={**entry.changes, "hidden": hidden}, seeds=1)
+
+
+def search_entries(study: Study, scale: Scale) -> tuple[Entry, ...]:
+    """Every method of the matrix, with its most memories, at every rate and number of steps."""
+    last = {entry.method.name: entry for entry in study.matrix(scale)}
+    return tuple(
+        _named(narrowed(study, scale, replace(entry, steps=round(share * entry.steps))), rate)
+        for entry in last.values()
+        for share in study.shares
+        for rate in RATES[scale]
+    )
+
+
+def _named(entry: Entry, rate: float) -> Entry:
+    """A row for one rate; its name says which, and how long."""
+    name = f"{entry.method.name} @ {rate:g} x {entry.steps}"
+    training = {**entry.training, "learning_rate": rate}
+    return replace(entry, method=replace(entry.method, name=name), training=training)
+
+
+def settings_of(run: Mapping[str, Any]) -> tuple[str, float, int]:
+    """Method, learning rate and steps of a run of a search."""
+    method, setting = run["method"].rsplit(" @ ", 1)
+    rate, steps = setting.split(" x ")
+    return method, float(rate), int(steps)
+
+
+def best_settings(runs: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """By method, the learning rate and the share of steps with the smallest error on validation rows."""
+    tried = [(*settings_of(run), run[_ERROR]) for run in runs]
+    most = max(steps for _, _, steps, _ in tried)
+    best: dict[str, tuple[float, float, float]] = {}
+    for method, rate, steps, error in tried:
+        if method not in best or error < best[method][0]:
+            best[method] = (error, rate, steps / most)
+    return {method: (rate, share) for method, (_, rate, share) in best.items()}
+
+
+def chosen_lines(study: str, runs: Sequence[Mapping[str, Any]]) -> str:
+    """The lines of ``chosen.csv`` that a search comes to."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for method, (rate, share) in best_settings(runs).items():
+        writer.writerow([study, method, f"{rate:g}", f"{share:.4g}"])
+    return text.getvalue()
+
+
+def search_section(runs: Sequence[Mapping[str, Any]]) -> Section:
+    """What was tried, and what was best."""
+    best = best_settings(runs)
+    most = max(settings_of(run)[2] for run in runs)
+    rows = []
+    for run in runs:
+        method, rate, steps = settings_of(run)
+        mark = "✓" if best[method] == (rate, steps / most) else ""
+        told = (number(run[_ERROR]), number(run[_OMEGA]), f"{run['best_step']:,}", mark)
+        rows.append((method, f"{rate:g}", f"{steps:,}", *told))
+    header = ("method", "learning rate", "steps", "validation error", "to M on Ω", "best step", "chosen")
+    title = "Validation rows of D, squared error in units of each output's scale; Ω, squared distance to M"
+    texts = [
+        f"Seed {SEED}, which no table uses; every method has the same {len(runs) // len(best)} trials. The "
+        "error on validation rows of D alone chooses, as it chooses the weights that a run keeps."
+    ]
+    return Section("Search", texts, [Grid(title, header, tuple(rows))])
