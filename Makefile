@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test browser check docs fuzz bench crosscheck-pancreas test-slow format clean
+.PHONY: demo artifact test browser check docs fuzz bench crosscheck-pancreas test-slow format clean
 
 # The library alone: what a user needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -58,6 +58,12 @@ fuzz: $(READY)
 # At the sizes that docs/benchmarks.md tells of; `make test` runs each at a tiny one.
 bench: $(READY)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# The smoke version of everything that is claimed, checked against docs/artifact.md; goes on if interrupted. With the
+# authors' data: make artifact TRACES=... FLIGHTS=...
+artifact: $(READY)
+	TETHER_TINY=1 $(BIN)/python benchmarks/artifact.py --out runs/artifact \
+		$(if $(TRACES),--traces $(TRACES)) $(if $(FLIGHTS),--flights $(FLIGHTS))
 
 # The glucose simulator against simglucose, which is installed into an environment of its own.
 crosscheck-pancreas: $(READY)

@@ -29,13 +29,23 @@ METHODS = (
     "Trusted",
     "Vanilla",
     "Vanilla Δ",
+    "Lagrangian (paper)",
     "Augmented Lagrangian",
+    "Augmented Lagrangian Δ",
+    "Constrained (paper)",
     "Constrained",
+    "Constrained Δ",
     "HardNet",
+    "HardNet Δ",
     "Direct",
+    "Direct Δ",
     "Tethered",
+    "Tethered Δ",
+    "Tethered, own axes",
     "Tethered, monotone",
 )
+# The authors' own methods, by the row that is theirs where there is one.
+THEIRS = {"Lagrangian (paper)": "Augmented Lagrangian", "Constrained (paper)": "Constrained"}
 _KEYS = ("approximation_loss_D", "constraint_loss_omega_mean")
 
 
@@ -44,19 +54,34 @@ def rows(study: str) -> list[str]:
     title, memories = STUDIES[study]
     with (RESULTS / study / "runs.csv").open(encoding="utf-8", newline="") as file:
         runs = list(csv.DictReader(file))
+    means = {method: found for method in METHODS if (found := _means(runs, method, memories))}
+    # M's own distance to itself wins nothing.
+    rivals = [found for method, found in means.items() if method != "Trusted"]
+    least = [min(found[k] for found in rivals) for k in range(len(_KEYS))]
+    printed = {row: theirs for row, theirs in THEIRS.items() if row in means}
+    theirs_by_row = {row: row for row in means if row not in printed.values()} | printed
     lines = []
-    for method in METHODS:
-        own = [run for run in runs if run["method"] == method]
-        # One number of memories: the largest that the paper used; for what was run with one, that one.
-        own = [run for run in own if run["memories"] == str(memories)] or own
-        if not own:
-            continue
-        ours = [_short(mean(float(run[key]) for run in own)) for key in _KEYS]
-        theirs = [_short(value) for value in AUTHORS.get(study, {}).get(method, ())] or ["", ""]
-        name = {"Trusted": "M alone", "Tethered": "**Tethered**"}.get(method, method)
+    for method, found in means.items():
+        ours = [_marked(value, best) for value, best in zip(found, least, strict=True)]
+        ours = [_short(value) for value in found] if method == "Trusted" else ours
+        known = AUTHORS.get(study, {}).get(theirs_by_row.get(method, ""), ())
+        theirs = [_short(value) for value in known] or ["", ""]
+        name = "M alone" if method == "Trusted" else method
         lines.append(f"| {title} | {name} | {' | '.join([*ours, *theirs])} |")
         title = ""
     return lines
+
+
+def _means(runs: list[dict[str, str]], method: str, memories: int) -> list[float]:
+    """Of a method, over seeds: with the most memories that the paper used, or with those it was run with."""
+    own = [run for run in runs if run["method"] == method]
+    own = [run for run in own if run["memories"] == str(memories)] or own
+    return [mean(float(run[key]) for run in own) for key in _KEYS] if own else []
+
+
+def _marked(value: float, best: float) -> str:
+    """Bold where nothing is better, but for rounding."""
+    return f"**{_short(value)}**" if value == best or max(value, best) < 1e-20 else _short(value)
 
 
 def _short(value: float) -> str:

@@ -10,14 +10,15 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-# Modules that others share, and a script that runs in an environment of its own.
-PARTS = {"sizes.py", "real_logs.py", "simglucose_reference.py"}
+# Modules that others share, a script that runs in an environment of its own, and one that runs whole studies.
+PARTS = {"artifact.py", "sizes.py", "real_logs.py", "simglucose_reference.py"}
 PRINTED = {
     "bench_forward.py": "forward",
     "bench_verify.py": "leaves of 24 inputs verified",
-    "results_table.py": "**Tethered**",
+    "results_table.py": "| Tethered | **",
     "convergence.py": "affine: slope",
     "crosscheck_pancreas.py": "patients, 24 h|SKIPPED",
+    "generality.py": "a slow black box as M: statistical",
     "gym_pendulum.py": "of the best of ridge, boosted trees, M + MLP",
     "real_car.py": "of the best of ridge, boosted trees, M + MLP|no real log",
     "real_pendulum.py": "of the best of ridge, boosted trees, M + MLP|no real log",

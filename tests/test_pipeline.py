@@ -88,7 +88,7 @@ def test_constraining_costs_at_most_the_tether_miss(problem, tethered):
 
 
 def test_the_papers_theorem_is_not_a_theorem():
-    """f = f_θ = 0 and bounds of [10, 11]: ε = 0, f_θ is constant, and yet the error is 10."""
+    """f = f_θ = 0 within δ = L |S| of M, as the paper supposes; ε = 0, f_θ is constant, and yet the error is 0.3."""
     schema = Schema(("x",), (), ("y",), advances=(-1,))
     frame = tether.model.Frame(
         schema,
@@ -99,23 +99,28 @@ def test_the_papers_theorem_is_not_a_theorem():
     network = tether.mlp(1, 1, ())
     for parameter in network.parameters():
         parameter.detach().zero_()
+
+    def trusted(states, controls):
+        return np.where(states <= 1, 0.3 + 0.1 * states, 0.4 - 0.5 * (states - 1))
+
+    # Cells [0, 1] and [1, 2], of diameter 1; M changes by at most 0.5 over that.
     cells = tether.geometry.cells.Cells(
-        np.zeros((1, 1)), np.empty((0, 2), np.int64), np.ones(1), 1.0, np.array([-1.0]), np.array([1.0])
+        np.array([[0.5], [1.5]]), np.array([[0, 1]]), np.ones(1), 0.5, np.zeros(1), np.full(1, 2.0)
     )
-    bounds = tether.tethers.bounds.IntervalBounds(
-        np.array([[10.0]]),
-        np.array([[11.0]]),
-        np.ones((1, 1)),
-        np.zeros_like(np.array([[10.0]])),
-        tether.Sampled(),
+    bounds = tether.tethers.bounds.bound_by_intervals(
+        cells, tether.TrustedModel(trusted), schema, "next_state", inputs=cells.centers
     )
-    rows = np.linspace(-1, 1, 9)[:, None]
-    transitions = Transitions.from_arrays(rows, np.empty((9, 0)), np.zeros((9, 1)), schema=schema)
+    np.testing.assert_allclose(bounds.lower, [[0.3], [-0.1]], atol=1e-6)
+    np.testing.assert_allclose(bounds.upper, [[0.4], [0.4]], atol=1e-6)
+    rows = np.linspace(0, 2, 81)[:, None]
+    delta = 0.5
+    assert np.abs(trusted(rows, None) - 0.0).max() < delta, "f satisfies the constraint"
+    transitions = Transitions.from_arrays(rows, np.empty((81, 0)), np.zeros((81, 1)), schema=schema)
     cost = approximation_cost(
         constrained_model(network, frame, cells, bounds), unconstrained_model(network, frame), transitions
     )
-    assert cost.paper_holds == 0.0 and cost.paper_bound == (0.0,)
-    assert cost.sharp_holds == 1.0 and cost.tether_miss == (10.0,)
+    assert cost.paper_bound == (0.0,) and cost.paper_holds == pytest.approx(0.5, abs=0.02)
+    assert cost.sharp_holds == 1.0 and cost.tether_miss == pytest.approx((0.3,), abs=1e-6)
 
 
 def test_fit_predict_certify_save_load(tmp_path):

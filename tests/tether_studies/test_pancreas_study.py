@@ -68,7 +68,7 @@ def test_claims_take_the_least_favourable_number_of_memories(plan, finished) -> 
     worse = tethered | {"memories": 200, "approximation_loss_D": 1e9}
     claims = pancreas_claims(replace(outcome, runs=[*runs, worse]))
     errors = [claim for claim in claims if claim.said.startswith("Tethered's error on D is below")]
-    assert len(errors) == 4 and not any(claim.holds for claim in errors)
+    assert len(errors) == 7 and not any(claim.holds for claim in errors)
     never = next(claim for claim in claims if "never rises" in claim.said)
     assert never.holds and "0 of 50,000 attacking pairs rose" in never.measured
 
@@ -89,10 +89,12 @@ def test_authors_figures_stand_beside_ours_on_their_traces_only(plan, finished) 
     outcome = outcome_of(plan, finished)
     texts = [claim.measured for claim in pancreas_claims(outcome)]
     assert not any("the authors" in text for text in texts)
-    runs = [run | {"memories": 1000} if run["method"] == "Constrained" else run for run in outcome.runs]
+    runs = [
+        run | {"memories": 1000} if run["method"] == "Constrained (paper)" else run for run in outcome.runs
+    ]
     traces = replace(outcome, runs=runs, options={"traces": "there"})
     texts = [claim.measured for claim in pancreas_claims(traces)]
-    assert any("(the authors: 9.9 against 19.9)" in text for text in texts)
+    assert any("(the authors: 0.0092 against 1.25)" in text for text in texts), "of Lagrangian (paper)"
 
 
 def test_options_are_checked_before_anything_is_made(tmp_path) -> None:
@@ -106,29 +108,38 @@ def test_options_are_checked_before_anything_is_made(tmp_path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             open_folder(Plan("pancreas", "smoke", (0,), options), out)
-    with pytest.raises(ValueError, match=r"options of the study 'drones' must be among its own \(none\)"):
+    with pytest.raises(
+        ValueError, match=r"options of the study 'drones' must be among its own \(`--flights`\)"
+    ):
         open_folder(Plan("drones", "smoke", (0,), {"patient": "adult#001"}), out)
     assert not out.exists()
 
 
 def test_traces_in_the_authors_format(tmp_path) -> None:
     rng = np.random.default_rng(0)
-    for name, rows in (("above150", 25), ("zeroCarbs", 25)):
+    for name, rows in (("above150", 30), ("zeroCarbs", 30)):
         for signal in ("Glucose", "Insulin", "meal"):
             np.savetxt(tmp_path / f"{signal}_data_{name}.csv", rng.uniform(1, 3, (rows, 40)), delimiter=",")
     options = {"traces": str(tmp_path)}
     STUDY.check_options(options)
     smoke, paper = (STUDY.simulate(scale, 0, options, lambda title: None) for scale in ("smoke", "paper"))  # type: ignore[arg-type]
     assert (
-        len(np.unique(smoke.transitions.episodes)) == 19 and len(np.unique(paper.transitions.episodes)) == 25
+        len(np.unique(smoke.transitions.episodes)) == 19 and len(np.unique(paper.transitions.episodes)) == 28
     )
+    config = STUDY.with_options(options).config("paper")
+    split = paper.transitions.split(validation=config.validation, test=config.test)
+    assert [len(np.unique(part.episodes)) for part in (split.train, split.validation, split.test)] == [
+        22,
+        3,
+        3,
+    ]
     assert smoke.transitions.schema.unit("insulin_0") == "mode"
 
 
 def test_paper_scale_runs_what_the_paper_ran() -> None:
     entries = find_study("pancreas").entries("paper")
     names = [entry.name for entry in entries]
-    for method in ("Constrained", "Tethered"):
+    for method in ("Constrained", "Constrained (paper)"):
         assert [f"{method} ({count})" in names for count in (1000, 1500, 2000)] == [True] * 3
     assert "Tethered, monotone (1500)" in names
     constrained = next(entry for entry in entries if entry.method.name == "Constrained")

@@ -36,11 +36,11 @@ def has_cells(run: Mapping[str, Any]) -> bool:
 
 
 def seeds_grid(runs: Sequence[dict[str, Any]], extra: Mapping[str, str]) -> Grid:
-    """Mean over seeds, and the standard deviation where there are several; one row per method."""
+    """Mean over seeds, and its interval where there are several; one row per method."""
     columns = {**LOSSES, **extra}
     groups = grouped(runs)
     rows = [(name, *(_spread(values_of(group, key)) for key in columns)) for name, group in groups.items()]
-    over = ", mean ± standard deviation over seeds" if any(len(g) > 1 for g in groups.values()) else ""
+    over = ", mean ± half of its 95 % interval over seeds" if any(len(g) > 1 for g in groups.values()) else ""
     title = (
         f"Held-out data{over}; squared errors and squared distances to the trusted model M, physical units"
     )
@@ -51,7 +51,17 @@ def _spread(values: Sequence[float]) -> str:
     if not values:
         return "-"
     middle = number(float(np.mean(values)))
-    return middle if len(values) < 2 else f"{middle} ± {number(float(np.std(values, ddof=1)))}"
+    return middle if len(values) < 2 else f"{middle} ± {number(interval_of(values))}"
+
+
+def interval_of(values: Sequence[float]) -> float:
+    """Half the width of Student's 95 % interval of a mean of two values or more."""
+    quantile = _STUDENT[min(len(values) - 1, len(_STUDENT)) - 1]
+    return quantile * float(np.std(values, ddof=1)) / float(np.sqrt(len(values)))
+
+
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""Quantiles for one to ten degrees of freedom; that of ten, which is too wide, for more."""
 
 
 def certificates_grid(runs: Sequence[dict[str, Any]]) -> Grid:

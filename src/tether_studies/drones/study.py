@@ -67,6 +67,7 @@ def _config(scale: Scale) -> FitConfig:
         evidence="proved",
         domain=DOMAIN,
         hidden=(1024, 1024) if scale == "paper" else (64, 64),
+        leaves=20_000 if scale == "paper" else 3_000,
         validation=held_out,
         test=held_out,
         training=TrainingConfig(evaluate_every=100 if scale == "paper" else 50),
