@@ -95,7 +95,9 @@ def _levels(combination: Combination) -> tuple[str, ...]:
 
 
 def ablation_entries(study: Study, scale: Scale) -> tuple[Entry, ...]:
-    """A run for each combination."""
+    """A run for each combination; none of a study without the paper's method."""
+    if not study.matrix(scale):
+        return ()
     return tuple(combination.entry(study, scale) for combination in combinations(scale))
 
 

@@ -92,7 +92,8 @@ def paper_claims(outcome: Outcome, said: Said) -> list[Claim]:
     for kind, (vanilla, lagrangian) in VARIANTS.items():
         if family(outcome, kind) and {vanilla, lagrangian} <= set(grouped(outcome.runs)):
             claims += _of_variant(outcome, said, kind, (vanilla, lagrangian))
-    return claims
+    lagrangians = dict.fromkeys(rivals[1] for rivals in VARIANTS.values())
+    return claims + [_fails_claim(outcome, name) for name in lagrangians if name in grouped(outcome.runs)]
 
 
 def _of_variant(outcome: Outcome, said: Said, kind: str, rivals: tuple[str, str]) -> list[Claim]:
@@ -112,7 +113,6 @@ def _of_variant(outcome: Outcome, said: Said, kind: str, rivals: tuple[str, str]
     if len(names) > 1:
         claims.append(_memories_claim(outcome, begin, names))
     claims.append(_steps_claim(outcome, begin, own, rivals[1], said.fewer_steps))
-    claims.append(_fails_claim(outcome, begin, own, rivals[1]))
     return claims
 
 
@@ -167,12 +167,8 @@ def _steps_claim(outcome: Outcome, begin: str, own: str, rival: str, fewer: floa
     return Claim(said, f"steps: {told}", holds)
 
 
-def _fails_claim(outcome: Outcome, begin: str, own: str, rival: str) -> Claim:
-    """That the Lagrangian is farther from M on D than reality is, and the constrained model is not."""
-    reality = mean_of(outcome, "Trusted", _ERROR)
-    theirs, ours = (mean_of(outcome, name, _TO_M) for name in (rival, own))
-    said = (
-        f"{begin} {rival} fails to conform on in-distribution D (farther from M than reality is), it does not"
-    )
-    told = f"{rival} {number(theirs)}, {own} {number(ours)}, reality {number(reality)}"
-    return Claim(said, told, theirs > reality >= ours)
+def _fails_claim(outcome: Outcome, name: str) -> Claim:
+    """That the Lagrangian is farther from M on D than reality is."""
+    reality, theirs = mean_of(outcome, "Trusted", _ERROR), mean_of(outcome, name, _TO_M)
+    said = f"The paper: {name} fails to conform on in-distribution D (is farther from M than reality is)"
+    return Claim(said, f"{number(theirs)} against {number(reality)}", theirs > reality)
