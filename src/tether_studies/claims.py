@@ -19,10 +19,19 @@ def mean_of(outcome: Outcome, name: str, key: str) -> float:
     return float(np.mean(values_of(grouped(outcome.runs)[name], key)))
 
 
+def means_of(outcome: Outcome, names: Sequence[str], key: str) -> list[float]:
+    """Means of several methods, over the seeds that all of them were run with."""
+    groups = grouped(outcome.runs)
+    seeds = set.intersection(*({run["seed"] for run in groups[name]} for name in names))
+    if not seeds:
+        raise ValueError(f"methods must share a seed to be compared; {', '.join(names)} share none.")
+    return [float(np.mean([r[key] for r in groups[name] if r["seed"] in seeds])) for name in names]
+
+
 def factor_claim(outcome: Outcome, said: str, worse: str, better: str, key: str, factor: float) -> Claim:
     """That one method's mean over seeds is at least `factor` times below another's."""
     groups = grouped(outcome.runs)
-    high, low = mean_of(outcome, worse, key), mean_of(outcome, better, key)
+    high, low = means_of(outcome, (worse, better), key)
     times = "∞" if low == 0 else f"{high / low:.3g}"
     steps = groups[better][0]["steps"], groups[worse][0]["steps"]
     # Said, because a method that was given fewer steps might do better with more.
@@ -121,7 +130,7 @@ def _times(factor: float) -> str:
 
 
 def _similar_claim(outcome: Outcome, begin: str, own: str, rivals: Sequence[str]) -> Claim:
-    error, theirs = mean_of(outcome, own, _ERROR), [mean_of(outcome, name, _ERROR) for name in rivals]
+    error, *theirs = means_of(outcome, (own, *rivals), _ERROR)
     told = ", ".join(f"{name} {number(value)}" for name, value in zip(rivals, theirs, strict=True))
     text = f"{begin} approximation loss on D similar (at most {SIMILAR:g} times the smaller of the rivals')"
     return Claim(text, f"{number(error)}; {told}", error <= SIMILAR * min(theirs))

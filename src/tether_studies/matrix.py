@@ -28,8 +28,6 @@ CONSTRAINED_PAPER_LAGRANGIAN = constrained("Constrained (paper, AL)")
 CONSTRAINED_PAPER_CLIP = constrained("Constrained (paper, clip)")
 """The same, and the clip for the sigmoid."""
 _SIGMOID: dict[str, Any] = {"operator": "sigmoid"}
-_FEWER = 1
-"""Seeds of rows that only show a trend."""
 
 
 def on(method: Method, target: Target) -> Method:
@@ -69,6 +67,8 @@ class Matrix:
         steps: that everybody may take.
         training: fields of :class:`TrainingConfig` of rows with the paper's limits, such as its schedule γ.
         build: of the affine tether, where it is not the library's own.
+        fewer: seeds of rows that only show a trend, lie between two others or repeat one (Tethered and Direct
+            begin at M, so that it hardly matters what they predict); None: all.
     """
 
     study: str
@@ -76,6 +76,7 @@ class Matrix:
     steps: int
     training: Mapping[str, Any] = field(default_factory=dict)
     build: Builder | None = None
+    fewer: int | None = 1
 
     def entries(self) -> tuple[Entry, ...]:
         """Next states, then increments, then the paper's own method."""
@@ -92,7 +93,7 @@ class Matrix:
 
     def _on(self, target: Target) -> list[Entry]:
         steps, middle, most = self.steps, self.counts[len(self.counts) // 2], self.counts[-1]
-        to = {"target": target}
+        to, repeated = {"target": target}, None if target == "next_state" else self.fewer
         climbed = {**to, "bounds": "interval", "sampling": CLIMBS}
         return [
             Entry(on(VANILLA, target), steps),
@@ -100,13 +101,16 @@ class Matrix:
             *(
                 Entry(
                     on(CONSTRAINED, target), steps, count, climbed, self.training,
-                    seeds=None if count == most else _FEWER,
+                    seeds=None if count == most else self.fewer,
                 )
                 for count in self.counts
             ),
-            Entry(on(HARDNET, target), steps, middle, {**to, "operator": "project"}, build=self.build),
-            Entry(on(TETHERED, target), steps, middle, to, build=self.build),
-            Entry(on(DIRECT, target), steps, changes=to),
+            Entry(
+                on(HARDNET, target), steps, middle, {**to, "operator": "project"}, build=self.build,
+                seeds=self.fewer if target == "next_state" else None,
+            ),
+            Entry(on(TETHERED, target), steps, middle, to, build=self.build, seeds=repeated),
+            Entry(on(DIRECT, target), steps, changes=to, seeds=repeated),
         ]  # fmt: skip
 
     def _paper(self) -> list[Entry]:
@@ -116,6 +120,9 @@ class Matrix:
         return [
             Entry(LAGRANGIAN_PAPER, steps, training=FIXED),
             *(Entry(CONSTRAINED_PAPER, steps, count, to | _SIGMOID, fixed, bounds) for count in self.counts),
-            Entry(CONSTRAINED_PAPER_LAGRANGIAN, steps, most, to | _SIGMOID, self.training, bounds),
-            Entry(CONSTRAINED_PAPER_CLIP, steps, most, to, self.training, bounds),
-        ]
+            Entry(
+                CONSTRAINED_PAPER_LAGRANGIAN, steps, most, to | _SIGMOID, self.training, bounds,
+                seeds=self.fewer,
+            ),
+            Entry(CONSTRAINED_PAPER_CLIP, steps, most, to, self.training, bounds, seeds=self.fewer),
+        ]  # fmt: skip

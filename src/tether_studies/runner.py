@@ -41,7 +41,7 @@ from tether_studies.storing import read_arrays, read_data, write_arrays, write_d
 from tether_studies.study import Measured, Outcome, StudyData
 from tether_studies.tasks import Plan, Task, read_run, tasks_of
 
-_ATTACKS = {"smoke": 20_000, "paper": 1_000_000}
+_ATTACKS = {"smoke": 20_000, "paper": 400_000}
 
 
 def run_all(

@@ -45,7 +45,7 @@ from tether_studies.study import Claim, Entry, Measured, Outcome, Scale, Study, 
 
 _MEMORIES: dict[Scale, tuple[int, ...]] = {"smoke": (200,), "paper": (800, 1000, 2000)}
 _STEPS: dict[Scale, int] = {"smoke": 200, "paper": 12_000}
-_AUTHORS_STEPS: dict[Scale, int] = {"smoke": 100, "paper": 3_000}
+_AUTHORS_STEPS: dict[Scale, int] = {"smoke": 100, "paper": 2_000}
 _SAID = Said(mean=1.0, largest=1.0)
 _SIX_ORDERS = 1e6
 _AUTHORS_GAS = constrained("Constrained (paper, their gas)")

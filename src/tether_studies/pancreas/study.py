@@ -126,7 +126,7 @@ def _traces_config(scale: Scale) -> FitConfig:
 
 def _rows(scale: Scale, study: str = "pancreas") -> Matrix:
     """The paper's schedule that widens limits early on; a tether over cells that do not look at insulin."""
-    return Matrix(study, _MEMORIES[scale], _STEPS[scale], _GAMMA, _build)
+    return Matrix(study, _MEMORIES[scale], _STEPS[scale], _GAMMA, _build, fewer=None)
 
 
 def _entries(scale: Scale, study: str = "pancreas") -> tuple[Entry, ...]:

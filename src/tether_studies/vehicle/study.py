@@ -27,6 +27,7 @@ from tether.fitting import (
     VANILLA_INCREMENT,
     Fit,
     FitConfig,
+    Method,
     Problem,
 )
 from tether.foundation.progress import Reporter
@@ -91,7 +92,7 @@ STILL = 1e-9
 """Metres up to which a parked car counts as standing still."""
 
 _STEPS: dict[Scale, int] = {"smoke": 300, "paper": 12_000}
-_PATCH_STEPS: dict[Scale, int] = {"smoke": 100, "paper": 3_000}
+_PATCH_STEPS: dict[Scale, int] = {"smoke": 100, "paper": 2_000}
 _MEMORIES: dict[Scale, tuple[int, ...]] = {"smoke": (200,), "paper": (500, 1000, 2500)}
 # As the paper has it, but for the clip: absolute next states, cells by the spread of the data.
 _CLIMBED = {"bounds": "interval", "target": "next_state", "sampling": CLIMBS}
@@ -144,11 +145,14 @@ def _entries(scale: Scale) -> tuple[Entry, ...]:
     return (
         *rows.entries(),
         rows.settled(Entry(RESIDUAL, steps, seeds=1)),
-        *(
-            rows.settled(Entry(method, steps, middle if method.tether else None, recast="body"), like=like)
-            for method, like in _OWN_AXES.items()
-        ),
+        *(rows.settled(_on_own_axes(method, steps, middle), like=like) for method, like in _OWN_AXES.items()),
     )
+
+
+def _on_own_axes(method: Method, steps: int, memories: int) -> Entry:
+    if method.tether is None:
+        return Entry(method, steps, recast="body", seeds=1)
+    return Entry(method, steps, memories, recast="body")
 
 
 def _middle(scale: Scale) -> int:
