@@ -55,7 +55,7 @@ def drive(*, episodes: int = 60, steps: int = 150, seed: int = 0) -> Transitions
     for wish in _driver(rng, episodes, steps):
         states.append(pose)
         controls.append(_steer_back(pose, wish))
-        pose, body = _car(controls[-1], pose, body)
+        pose, body = car(controls[-1], pose, body)
         outcomes.append(pose)
     ids = np.tile(np.arange(episodes), steps)
     flat = [np.concatenate(part) for part in (states, controls, outcomes)]
@@ -96,7 +96,7 @@ def _steer_back(pose: Array, control: Array) -> Array:
     return np.column_stack([control[:, 0], yaw_rate])
 
 
-def _car(control: Array, pose: Array, body: Array) -> tuple[Array, Array]:
+def car(control: Array, pose: Array, body: Array) -> tuple[Array, Array]:
     """One step of the car: pose (E, 3) and hidden body state (yaw rate, lateral speed) (E, 2)."""
     dt = STEP_SECONDS / _SUBSTEPS
     x, y, heading = pose.T

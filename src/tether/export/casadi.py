@@ -44,6 +44,16 @@ static const whole one_number[3] = {1, 1, 1};
 static const whole dense_by_state[3] = {NOUTPUTS, NSTATES, 1};
 static const whole dense_by_control[3] = {NOUTPUTS, NCONTROLS, 1};
 
+/* Without a number in them: rows, columns, and where columns begin. */
+static const whole empty_by_state[3 + NSTATES] = {NOUTPUTS, NSTATES};
+static const whole empty_by_control[3 + NCONTROLS] = {NOUTPUTS, NCONTROLS};
+static const whole state_state[3 + NSTATES] = {NOUTPUTS * NSTATES, NSTATES};
+static const whole state_control[3 + NCONTROLS] = {NOUTPUTS * NSTATES, NCONTROLS};
+static const whole state_output[3 + NOUTPUTS] = {NOUTPUTS * NSTATES, NOUTPUTS};
+static const whole control_state[3 + NSTATES] = {NOUTPUTS * NCONTROLS, NSTATES};
+static const whole control_control[3 + NCONTROLS] = {NOUTPUTS * NCONTROLS, NCONTROLS};
+static const whole control_output[3 + NOUTPUTS] = {NOUTPUTS * NCONTROLS, NOUTPUTS};
+
 static const double none[NSTATES + NCONTROLS + 1] = {0};
 
 /* Inputs that CasADi leaves out are zero. */
@@ -61,6 +71,11 @@ EXPORTED whole jac_@_n_in(void);
 EXPORTED whole jac_@_n_out(void);
 EXPORTED const whole *jac_@_sparsity_in(whole i);
 EXPORTED const whole *jac_@_sparsity_out(whole i);
+EXPORTED int jac_jac_@(const double **arg, double **res, whole *iw, double *w, int mem);
+EXPORTED whole jac_jac_@_n_in(void);
+EXPORTED whole jac_jac_@_n_out(void);
+EXPORTED const whole *jac_jac_@_sparsity_in(whole i);
+EXPORTED const whole *jac_jac_@_sparsity_out(whole i);
 EXPORTED int @_details(const double **arg, double **res, whole *iw, double *w, int mem);
 EXPORTED whole @_details_n_in(void);
 EXPORTED whole @_details_n_out(void);
@@ -108,6 +123,32 @@ whole jac_@_n_in(void) { return 3; }
 whole jac_@_n_out(void) { return 2; }
 const whole *jac_@_sparsity_in(whole i) { return i == 2 ? empty_output : @_sparsity_in(i); }
 const whole *jac_@_sparsity_out(whole i) { return i == 0 ? dense_by_state : i == 1 ? dense_by_control : 0; }
+
+/* Second derivatives, taken for zero: between the kinks of a ReLU network and the leaves of its
+ * tether that leaves out the curvature of sines, and of the room where it opens. A solver that asks for a
+ * Hessian gets that of Gauss and Newton. */
+int jac_jac_@(const double **arg, double **res, whole *iw, double *w, int mem)
+{
+    (void)arg;
+    (void)res;
+    (void)iw;
+    (void)w;
+    (void)mem;
+    return 0;
+}
+
+whole jac_jac_@_n_in(void) { return 5; }
+whole jac_jac_@_n_out(void) { return 6; }
+const whole *jac_jac_@_sparsity_in(whole i)
+{
+    return i == 3 ? empty_by_state : i == 4 ? empty_by_control : jac_@_sparsity_in(i);
+}
+const whole *jac_jac_@_sparsity_out(whole i)
+{
+    static const whole *const blocks[6] = {state_state, state_control, state_output,
+                                           control_state, control_control, control_output};
+    return i >= 0 && i < 6 ? blocks[i] : 0;
+}
 
 int @_details(const double **arg, double **res, whole *iw, double *w, int mem)
 {
