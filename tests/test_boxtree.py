@@ -113,6 +113,34 @@ def test_near_rows_more_is_asked_than_elsewhere():
     assert even.tree.leaves < found.tree.leaves < 2 * even.tree.leaves
 
 
+def test_where_many_inputs_bend_a_cloud_shows_what_to_cut():
+    """A two-link arm: with as many leaves, A is nearer to M at rows like those that were seen."""
+
+    def arm(states, controls):
+        near, far, turn, bend = states.T
+        pull = controls[:, 0] + 0.35 * np.sin(far) * (2 * turn * bend + bend**2) - 8 * np.cos(near)
+        lift = controls[:, 1] - 0.35 * np.sin(far) * turn**2 - 2.5 * np.cos(near + far)
+        mixed = 0.4 + 0.35 * np.cos(far)
+        rate = (0.4 * pull - mixed * lift) / (0.4 * (1.6 + 0.7 * np.cos(far)) - mixed**2)
+        return rate[:, None]
+
+    lower, upper = np.array([-3.0, -2, -8, -8, -25, -25]), np.array([3.0, 2, 8, 8, 25, 25])
+    rng = np.random.default_rng(0)
+    rows = np.clip(rng.normal(size=(2, 1000, 6)) * [0.6, 0.5, 1.5, 1.5, 6, 6], lower, upper)
+    cloud = np.clip(rows[0] + 0.3 * rng.normal(size=rows[0].shape) * rows[0].std(axis=0), lower, upper)
+    expander = enclosed(arm, lower, upper, 4, 1)
+    error = []
+    for around in (None, cloud):
+        found = grow(expander, Aim(np.array([1e-6]), rows[0], 600, cloud=around))
+        leaf = found.tree.find(rows[1])[:, 0]
+        kept = found.leaves
+        away = (kept.slope[leaf] * (rows[1] - kept.middle[leaf])).sum(axis=1)
+        error.append(
+            np.sqrt(((arm(rows[1][:, :4], rows[1][:, 4:])[:, 0] - kept.value[leaf] - away) ** 2).mean())
+        )
+    assert error[1] < 0.6 * error[0]
+
+
 def test_linear_inputs_are_never_cut():
     def car(states, controls):
         x, y, heading, speed = states.T

@@ -60,6 +60,21 @@ class Leaves:
         return self.middle, self.value, self.slope, self.remainder, self.shares, self.centred
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """M at some inputs; nothing is proved by it.
+
+    Attributes:
+        values: (N, P), 0 where there is none.
+        slopes: (N, P, D), 0 where there are none.
+        angles: (P,) which outputs are angles.
+    """
+
+    values: Array
+    slopes: Array
+    angles: NDArray[np.bool_]
+
+
 class Expander(ABC):
     """Makes first-order models of M's outputs over boxes.
 
@@ -81,6 +96,11 @@ class Expander(ABC):
 
         Around the :func:`middles` of the boxes.
         """
+
+    def look(self, inputs: Array) -> Look | None:
+        """What M is at inputs (N, D), to grow a tree by; None where that would cost too much."""
+        del inputs
+        return None
 
     def settle(self, leaves: Leaves, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
         """A last look at all boxes (K, D) that were kept, once there will be no others."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array, Schema, Target
 from tether.evidence.evidence import Claimed, Evidence
-from tether.evidence.expansions import Expander, Leaves, expand_boxes, middles, needed_remainder
+from tether.evidence.expansions import Expander, Leaves, Look, expand_boxes, middles, needed_remainder
 from tether.evidence.question import Question
 from tether.evidence.ranges import Range, proved_range
 from tether.geometry.cells import Cells
@@ -78,6 +78,15 @@ class _Enclosed(Expander):
             pinned = self.question.pinned
             parts.append(expand_boxes(self.programs[k], lower[rows], upper[rows], pinned=pinned, angle=angle))
         return Leaves.joined(parts).take(np.argsort(order))
+
+    def look(self, inputs: Array) -> Look:
+        """From M's program, so that M itself is not asked."""
+        found = [evaluate(part, inputs, inputs, derivatives=True, rounding=False) for part in self.programs]
+        values = np.stack([0.5 * (part.lower + part.upper)[:, 0] for part in found], axis=1)
+        slopes = np.stack([0.5 * (part.jacobian_lower + part.jacobian_upper)[:, 0] for part in found], axis=1)
+        known = np.isfinite(values) & np.logical_and.reduce(np.isfinite(slopes), axis=2)
+        angles = self.question.schema.output_angles
+        return Look(np.where(known, values, 0.0), np.where(known[:, :, None], slopes, 0.0), angles)
 
     def needed(
         self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array

@@ -36,6 +36,11 @@ _FINEST_NEAR_DATA = 0.002
 _RANDOM_FEATURES = 200
 _MOST_GUESSED_FROM = 20_000
 """Rows that the guess of what can be explained looks at."""
+_SPREADS = (0.0, 0.2, 0.5, 1.0)
+"""In scales of the inputs, how far from a row the tree is grown for, in equal shares."""
+_MOST_CLOUD = 40_000
+_MOST_SLOPES = 4_000_000
+"""Numbers."""
 _LEAST_TOLERANCE = 1e-9
 """As a share of the spread of the target: of an M without error nothing finer is asked."""
 
@@ -121,7 +126,10 @@ def build_boxes(
     near_rows = _tolerance(problem, question, budget, near)
     # A delta that was asked for comes first.
     near, demanded = (near_rows, budget) if everywhere is None else (None, None)
-    aim = Aim(tolerance, _touched(problem, question), config.leaves, near, demanded)
+    touched = _touched(problem, question)
+    # A delta that was asked for is proved where rows are, before anything else.
+    cloud = _cloud(touched, problem.scaling.scale, question, config.seed) if budget is None else None
+    aim = Aim(tolerance, touched, config.leaves, near, demanded, cloud)
     with reporter("Boxes for the trusted model") as progress:
         expanded = expand(question, evidence, aim, cells, progress=progress)
     plain = expanded.bounds
@@ -272,6 +280,18 @@ def _touched(problem: Problem, question: Question) -> Array:
     inputs = np.concatenate(parts)
     inside = (inputs >= question.lower) & (inputs <= question.upper)
     return inputs[np.logical_and.reduce(inside, axis=1)]
+
+
+def _cloud(rows: Array, scale: Array, question: Question, seed: int) -> Array:
+    """(N, D) inputs in the box around rows: those of other episodes lie between and beside them."""
+    schema, rng = question.schema, np.random.default_rng([seed, 0xC10D])
+    count = min(_MOST_CLOUD, _MOST_SLOPES // (len(schema.outputs) * len(schema.inputs)))
+    chosen = rows[rng.integers(len(rows), size=count)]
+    away = rng.choice(_SPREADS, (count, 1)) * scale * rng.standard_normal(chosen.shape)
+    moved, dx = chosen + away, len(schema.states)
+    moved = schema.wrap_inputs(moved[:, :dx], moved[:, dx:])
+    inside = (moved >= question.lower) & (moved <= question.upper)
+    return moved[np.logical_and.reduce(inside, axis=1)]
 
 
 def _check_budget(bounds: AffineBounds, schema: Schema, rows: Array | None) -> None:

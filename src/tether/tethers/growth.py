@@ -2,7 +2,13 @@
 
 Each output has a tree of its own, over the inputs along which it bends: an input along which it is known not
 to is never cut. Leaves are cut in half along the input that contributes most to the
-remainder; those first that hold rows, most of the time, and else those with the largest remainder.
+remainder; those first near rows, most of the time, and else those with the largest remainder.
+
+Where many inputs bend, rows are few: of a two-link arm (six inputs that bend) a fifth of held-out rows lie in
+leaves that hold no other row, and A is off the most there; so the tree is grown for a cloud around the rows.
+And a proof overrates what some inputs contribute: M's values and slopes in the cloud have a say in where and
+along what is cut. Together that took A's error from 0.9 of M's to 0.15, and what is proved to a half, with as
+many leaves.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ from numpy.typing import NDArray
 
 from tether.data import Array
 from tether.evidence import Expander, Leaves
+from tether.evidence.expansions import Look
+from tether.evidence.question import on_circle
 from tether.foundation.progress import Report
 from tether.geometry.boxtree import BoxTree
 
@@ -31,6 +39,11 @@ Of Gymnasium's pendulum one of 2, of 4 and of 8 leave A an error of 0.027, 0.012
 rows, and 0.08, 0.11 and 0.11 rad/s in the worst leaf; it was chosen there.
 """
 
+_FEW = 3
+"""Inputs that an output bends along, up to which a proof rates them well by itself, and rows are dense."""
+_ENOUGH = 3
+"""Inputs in a leaf from which it is seen what bends there."""
+
 Numbers = NDArray[np.int64]
 Stopped = Literal["tolerance", "budget", "calls of the trusted model", "nothing left to cut"]
 
@@ -46,6 +59,7 @@ class Aim:
         near_rows: (P,) remainder that is good enough where rows are, in a leaf or in the other half of what
             it was cut from; None: no other than elsewhere.
         demanded: (P,) remainder that leaves which hold rows must have before others are cut; None: any.
+        cloud: (C, D) inputs in the box like those to come: most cuts go where these are; None: to the rows.
     """
 
     tolerance: Array
@@ -53,6 +67,7 @@ class Aim:
     most: int = 20_000
     near_rows: Array | None = None
     demanded: Array | None = None
+    cloud: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +91,15 @@ class Grown:
 
 def grow(expander: Expander, aim: Aim, *, progress: Report | None = None) -> Grown:
     """Trees for M's outputs over the box that the expander was made for."""
-    growth = _Growth(expander, aim)
+    growth, outputs = _Growth(expander, aim), len(aim.tolerance)
     most = min(aim.most, expander.most_leaves or aim.most)
-    place = np.tile(np.arange(len(aim.tolerance)), (len(aim.rows), 1))  # (N, P) leaf of each row
+    rows = cloud = _Placed.of(aim.rows, outputs)
+    seen = None
+    if aim.cloud is not None and growth.bends.sum(axis=1).max() > _FEW:
+        cloud, seen = _Placed.of(aim.cloud, outputs), expander.look(aim.cloud)
     while True:
         count = len(growth.node)
-        held = np.bincount(place.ravel(), minlength=count)
+        held = rows.count(count)
         score = growth.score(held)
         if progress is not None:
             progress(min(count, most), most)
@@ -94,15 +112,67 @@ def grow(expander: Expander, aim: Aim, *, progress: Report | None = None) -> Gro
         wanting = growth.demanded(held)
         wanting = wanting[able[wanting]]
         wanting = wanting if len(wanting) else missing[able[missing]]
-        direction = growth.direction(wanting)
-        wanting, direction = wanting[direction >= 0], direction[direction >= 0]
+        bend = None if seen is None else _Bend.of(cloud, seen, growth.leaves)
+        wanting, along = growth.choose(wanting, score, cloud.count(count), bend, most - count)
         if not len(wanting):
             return growth.finish("nothing left to cut")
-        quota = min(max(_LEAST_BATCH, count // 2), most - count)
-        weight = held[wanting] + growth.beside[wanting]
-        far = growth.over(aim.tolerance[growth.output])
-        first = _first(score[wanting], far[wanting], weight, growth.output[wanting], quota)
-        _move(place, aim.rows, growth.split(wanting[first], direction[first], held))
+        cuts = growth.split(wanting, along, held)
+        for placed in (rows,) if cloud is rows else (rows, cloud):
+            placed.move(cuts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Inputs (N, D), and `place` (N, P) the leaf of each in each tree."""
+
+    inputs: Array
+    place: Numbers
+
+    @classmethod
+    def of(cls, inputs: Array, outputs: int) -> _Placed:
+        return cls(inputs, np.tile(np.arange(outputs), (len(inputs), 1)))
+
+    def count(self, leaves: int) -> Numbers:
+        """(L,) how many each leaf holds."""
+        return np.bincount(self.place.ravel(), minlength=leaves)
+
+    def move(self, cuts: _Cuts) -> None:
+        """Moves inputs that lie right of a cut to the leaf there."""
+        slot = np.full(int(cuts.right[0]), -1)
+        slot[cuts.leaf] = np.arange(len(cuts.leaf))
+        for column in self.place.T:
+            touched = np.flatnonzero(slot[column] >= 0)
+            which = slot[column[touched]]
+            beyond = self.inputs[touched, cuts.along[which]] >= cuts.threshold[which]
+            column[touched[beyond]] = cuts.right[which[beyond]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Bend:
+    """How M bends at inputs in leaves; to choose by, nothing rests on it.
+
+    Attributes:
+        weight: (L,) number of them, times the root mean square of what A is off by there.
+        shares: (L, D) what each input contributes: changes of slope, times the way from the middle.
+    """
+
+    weight: Array
+    shares: Array
+
+    @classmethod
+    def of(cls, placed: _Placed, seen: Look, leaves: Leaves) -> _Bend:
+        """From what M is there."""
+        place, count = placed.place, len(leaves.value)
+        away = placed.inputs[:, None] - leaves.middle[place]
+        off = seen.values - leaves.value[place] - (leaves.slope[place] * away).sum(axis=2)
+        missed = np.bincount(place.ravel(), on_circle(off, seen.angles).ravel() ** 2, minlength=count)
+        part = (seen.slopes - leaves.slope[place]) * away
+        np.abs(part, out=part)
+        by_input = part.T.swapaxes(1, 2)
+        columns = [np.bincount(place.ravel(), column.ravel(), minlength=count) for column in by_input]
+        number = placed.count(count)
+        shares = np.where(number[:, None] >= _ENOUGH, np.stack(columns, axis=1), 0.0)
+        return cls(np.sqrt(missed * number), shares)
 
 
 class _Cuts(NamedTuple):
@@ -156,9 +226,47 @@ class _Growth:
         with np.errstate(over="ignore"):
             return self.leaves.remainder / tolerance
 
-    def direction(self, chosen: Numbers) -> Numbers:
-        """The input to cut of each leaf chosen; -1: none is left."""
+    def choose(
+        self, wanting: Numbers, score: Array, near: Numbers, bend: _Bend | None, most: int
+    ) -> tuple[Numbers, Numbers]:
+        """At most so many of the leaves that want it to cut next, and along which input.
+
+        Args:
+            wanting: leaves.
+            score: (L,) remainders in units of what is tolerated.
+            near: (L,) how many inputs that matter each holds.
+            bend: how M bends there, where that is seen.
+            most: leaves that may be added.
+        """
+        direction = self.direction(wanting)
+        wanting, direction = wanting[direction >= 0], direction[direction >= 0]
+        if not len(wanting):
+            return wanting, direction
+        weight = (near + self.beside).astype(np.float64) if bend is None else bend.weight
+        urgent = np.minimum(score[wanting], 1e150) * weight[wanting]
+        far = self.over(self.aim.tolerance[self.output])[wanting]
+        quota = min(max(_LEAST_BATCH, len(self.node) // 2), most)
+        by_rows, by_size = _first(urgent, far, self.output[wanting], quota)
+        if bend is not None:
+            # What is cut for the proof's sake is cut by the proof, as far as there is one.
+            unknown = np.logical_or.reduce(~np.isfinite(self.leaves.shares[wanting]), axis=1)
+            unknown[by_rows] = True
+            direction = np.where(unknown, self.direction(wanting, bend.shares), direction)
+        first = np.union1d(by_rows, by_size)[:quota]
+        return wanting[first], direction[first]
+
+    def direction(self, chosen: Numbers, seen: Array | None = None) -> Numbers:
+        """The input to cut of each leaf chosen; -1: none is left.
+
+        By what inputs contribute to the remainder; and by what is seen of that (L, D), where something is:
+        the geometric mean of both, because the remainder must fall as well.
+        """
         shares = self.leaves.shares[chosen]
+        if seen is not None:
+            largest = np.where(np.isfinite(shares), shares, 0.0).max(axis=1, keepdims=True)
+            proved = np.where(np.isfinite(shares), shares, np.where(largest > 0, largest, 1.0))
+            both = np.sqrt(proved * seen[chosen])
+            shares = np.where(both.max(axis=1, keepdims=True) > 0, both, shares)
         width = (self.high - self.low)[chosen] / self.extent
         able = self.bends[self.output[chosen]] & (width > _THINNEST)
         # Where nothing is known of shares, the widest.
@@ -213,34 +321,23 @@ class _Growth:
         return Grown(tree, leaves, self.output, self.bends, stopped)
 
 
-def _first(score: Array, far: Array, held: Numbers, output: Numbers, quota: int) -> Numbers:
-    """Which leaves to cut next: most of them where rows are, an eighth where the remainder is largest.
+def _first(near: Array, far: Array, output: Numbers, quota: int) -> tuple[Numbers, Numbers]:
+    """Which leaves to cut next: most of them near rows, an eighth where the remainder is largest.
 
-    By what is asked near rows for those, by what is asked everywhere for the others: data may not take all
-    that the rest of the box needs.
+    By `near` for those, by `far` for the others: data may not take all that the rest of the box needs.
 
     As many of each output that is not good enough yet, so that one that never will be leaves something to the
     others.
     """
-    score, far = np.minimum(score, 1e300), np.minimum(far, 1e300)
+    near, far = np.minimum(near, 1e300), np.minimum(far, 1e300)
     outputs = np.unique(output)
-    chosen = []
+    chosen: list[tuple[Numbers, Numbers]] = []
     for k in outputs:
         own = np.flatnonzero(output == k)
         each = max(1, quota // len(outputs))
-        by_rows = own[np.argsort(-score[own] * held[own], kind="stable")]
-        by_rows = by_rows[: min(each - each // _ELSEWHERE, int((held[own] > 0).sum()))]
+        by_rows = own[np.argsort(-near[own], kind="stable")]
+        by_rows = by_rows[: min(each - each // _ELSEWHERE, int((near[own] > 0).sum()))]
         by_size = own[np.argsort(-far[own], kind="stable")][: each - len(by_rows)]
-        chosen.append(np.union1d(by_rows, by_size))
-    return np.concatenate(chosen)[:quota]
-
-
-def _move(place: Numbers, rows: Array, cuts: _Cuts) -> None:
-    """Moves rows that lie right of a cut to the leaf there; `place` (N, P) is their leaf in each tree."""
-    slot = np.full(int(cuts.right[0]), -1)
-    slot[cuts.leaf] = np.arange(len(cuts.leaf))
-    for column in place.T:
-        touched = np.flatnonzero(slot[column] >= 0)
-        which = slot[column[touched]]
-        beyond = rows[touched, cuts.along[which]] >= cuts.threshold[which]
-        column[touched[beyond]] = cuts.right[which[beyond]]
+        chosen.append((by_rows, by_size))
+    by_rows, by_size = (np.concatenate(part) for part in zip(*chosen, strict=True))
+    return by_rows, by_size
