@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
 
+import tether
 from tether.claims.rollout import rollout
 from tether.data import Schema, make_schema
+from tether.fitting import TETHERED, FitConfig, build_for, prepare
+from tether.fitting.methods import train_method
 
 
 def test_feeds_predictions_back():
@@ -27,3 +30,43 @@ def test_needs_every_state():
     schema = make_schema(["x", "v"], [], ["x"])
     with pytest.raises(ValueError, match="a rollout must predict every state"):
         rollout(lambda s, u: s, schema, [[0.0, 1.0]], np.zeros((2, 1, 0)))
+
+
+def frictionless(states, controls):
+    return states + 0.1 * np.stack([states[:, 1], controls[:, 0]], axis=1)
+
+
+@pytest.fixture(scope="module")
+def model(cart):
+    config = FitConfig(memories=20, leaves=40, hidden=(4,), training=tether.TrainingConfig(steps=10))
+    problem = prepare(cart, trusted=frictionless, config=config)
+    return train_method(problem, TETHERED, config, built=build_for(problem, TETHERED, config)).model
+
+
+@pytest.mark.parametrize("outside", ["flag", "fallback", "stop"])
+def test_what_happens_at_the_edge_is_known_by_row(model, outside):
+    edge = model.bounds.tree.upper
+    start = np.array([[0.0, 0.0], [0.0, edge[1] - 0.05], [0.0, edge[1] + 1.0]])
+    controls = np.stack([[[0.0], [edge[2]], [0.0]]] * 5)
+    found = rollout(model, model.schema, start, controls, outside=outside, trusted=frictionless)
+    assert found.left[0] == -1 and found.left[1] > 0 and found.left[2] == 0
+    plain = rollout(model.predict, model.schema, start, controls)
+    inside = slice(0, int(found.left[1]) + 1)
+    assert np.array_equal(found.states[:, 0], plain[:, 0])
+    assert np.array_equal(found.states[inside, 1], plain[inside, 1])
+    if outside == "flag":
+        assert np.array_equal(found.states, plain)
+    if outside == "stop":
+        assert np.isnan(found.states[1:, 2]).all() and np.isnan(found.states[found.left[1] + 1 :, 1]).all()
+    if outside == "fallback":
+        exact = rollout(frictionless, model.schema, start[2:], controls[:, 2:])
+        assert np.array_equal(found.states[1, 2], exact[1, 0])
+
+
+def test_an_edge_needs_a_model(model):
+    with pytest.raises(TypeError, match="`step` must be a model"):
+        rollout(model.predict, model.schema, [[0.0, 0.0]], np.zeros((1, 1, 1)), outside="flag")
+    with pytest.raises(ValueError, match="must have the trusted model"):
+        rollout(model, model.schema, [[0.0, 0.0]], np.zeros((1, 1, 1)), outside="fallback")
+    with pytest.raises(ValueError, match="`outside` must be"):
+        rollout(model, model.schema, [[0.0, 0.0]], np.zeros((1, 1, 1)), outside="raise")

@@ -224,6 +224,10 @@ def test_the_command(model, trusted_file, tmp_path, capsys, monkeypatch):
     assert all(Path(name).is_file() for name in ("tube.json", "tube.html", "tube.png"))
     assert "Model tube (proved" in Path("tube.html").read_text()
     assert load_tube("tube.json").about["model"] == "model.safetensors"
+    assert run(["verify", "tube.json", *given[2:4]]) == 0
+    assert "verified: 1 tube, 4 steps." in capsys.readouterr().out
+    assert run(["attack", "tube.json", *given[2:4], "--evaluations", "4000"]) == 0
+    assert "1000 rollouts tried." in " ".join(capsys.readouterr().out.split())
     assert run([*given, "--steps", "4", "--out", "tube.json"]) == 2
     assert "must be a new file" in capsys.readouterr().err
     assert run([*given, "--controls", "what", "--steps", "4", "--out", "b.json"]) == 2

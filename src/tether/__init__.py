@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tether.claims.attack import Attack, attack
     from tether.claims.certificate import certify
     from tether.claims.claims import Certificate
-    from tether.claims.rollout import rollout
+    from tether.claims.rollout import Rollout, rollout
     from tether.claims.tubes import (
         SystemBand,
         Tube,
@@ -63,6 +63,7 @@ __all__ = [
     "Prediction",
     "Probes",
     "Proved",
+    "Rollout",
     "Sampled",
     "SamplingConfig",
     "Schema",
@@ -105,7 +106,7 @@ _HOMES = {
     "claims.attack": ("Attack", "attack"),
     "claims.certificate": ("certify",),
     "claims.claims": ("Certificate",),
-    "claims.rollout": ("rollout",),
+    "claims.rollout": ("Rollout", "rollout"),
     "claims.tubes": (
         "SystemBand",
         "Tube",

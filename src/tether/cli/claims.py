@@ -18,6 +18,7 @@ from tether.cli.terminal import (
     say,
     writing,
 )
+from tether.cli.tubes import attack_tube_file, verify_tube_file
 from tether.foundation.progress import console_reporter
 
 
@@ -68,8 +69,15 @@ def verify_command(
         Path | None,
         typer.Option(help="A certificate.json that must say the same; by default that of the run."),
     ] = None,
+    of: Annotated[
+        Path | None,
+        typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
+    ] = None,
 ) -> None:
-    """Establish a claim again from a model file, or an exported one, and the trusted model alone."""
+    """Establish a claim again from a model file, an exported one or a tube, and the trusted model alone."""
+    if model.suffix == ".json":
+        verify_tube_file(model, trusted, of)
+        return
     with starting():
         from tether.export import verify
         from tether.trusted.loading import load_trusted
@@ -96,8 +104,16 @@ def attack_command(
     jobs: Annotated[
         int | None, typer.Option(help="Processes; by default all cores where that takes less time.")
     ] = None,
+    of: Annotated[
+        Path | None,
+        typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="Of a tube with feedback: file.py:policy.")] = None,
 ) -> None:
-    """Search for a counter-example to a model's certificate."""
+    """Search for a counter-example to a model's certificate, or for a rollout that leaves a tube."""
+    if model.suffix == ".json":
+        attack_tube_file(model, trusted, of, policy, evaluations=evaluations, seed=seed)
+        return
     with starting():
         from tether.claims.attack import attack
         from tether.evidence import Proved

@@ -21,6 +21,7 @@ from tether.cli.terminal import (
     writing,
 )
 from tether.foundation.documents import shorten
+from tether.foundation.progress import console_reporter
 
 if TYPE_CHECKING:
     from tether.model import Model
@@ -104,6 +105,49 @@ def tube_command(
         )
         raise typer.Exit(1)
     if not found.complete:
+        raise typer.Exit(1)
+
+
+def verify_tube_file(path: Path, trusted: str, model: Path | None) -> None:
+    """Shows a tube again, from its file, the model file and the trusted model alone."""
+    with starting():
+        from tether.trusted.loading import load_trusted
+        from tether.verification.tubes import verify_tube
+    with console_reporter(console)("Verify") as progress:
+        result = verify_tube(path, load_trusted(trusted), model, progress)
+    say(result.statement)
+    if result.ended:
+        say(f"{result.ended} of {result.tubes} tubes end before their last step; until then they hold.")
+    say(
+        f"verified: {result.tubes} {'tube' if result.tubes == 1 else 'tubes'}, {result.moves} steps.",
+        style="bold",
+    )
+
+
+def attack_tube_file(
+    path: Path, trusted: str, model: Path | None, policy: str | None, *, evaluations: int, seed: int
+) -> None:
+    """Tries rollouts at extreme weights, starts and controls; so many steps in all."""
+    with starting():
+        from tether.claims.tubes import attack_tube, load_tube
+        from tether.trusted.loading import load_trusted
+    found = load_tube(path)
+    named = found.about.get("model")
+    if model is None and named is None:
+        raise ValueError(f"`{path}` must say which model it is of; it does not. Name it with `--model`.")
+    place = path.parent / str(named) if model is None else model
+    learned = claiming_model(place, load_trusted(trusted), "tube to attack")
+    given = None if policy is None else load_trusted(policy).function
+    count = max(1, evaluations // found.steps)
+    with console_reporter(console)("Attack") as progress:
+        worst = attack_tube(learned, found, rollouts=count, seed=seed, policy=given, progress=progress)
+    say(
+        f"{worst.rollouts} rollouts tried. The farthest from the middle that any weights, starts and "
+        f"controls went is {worst.max_ratio:.6g} of the tube's half-width, in '{worst.state}' after step "
+        f"{worst.step} (start {worst.row})."
+    )
+    if worst.broken:
+        say("COUNTER-EXAMPLE: a rollout left the tube.", style="bold red")
         raise typer.Exit(1)
 
 

@@ -1,0 +1,366 @@
+"""How far a model may be, whatever its weights, from a line over a set: shown box by box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from tether.foundation.progress import Report
+from tether.verification import intervals
+from tether.verification.claim import Claim
+from tether.verification.elementary import constant
+from tether.verification.interpreter import enclose, exact_values
+from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
+from tether.verification.leaves import model_at
+from tether.verification.roundings import leaf_rounding
+from tether.verification.tracing import Program
+
+Index = NDArray[np.int64]
+_TURN = constant(lambda: 2 * arb.pi())
+_SHELLS = 4
+_ROUNDS = 14
+_MOST_BOXES = 50_000
+_BOXES = 512
+"""In one go."""
+_FEW_LEAVES = 64
+"""A box that touches more is not looked at leaf by leaf."""
+_PINNED_REACH = 0.05
+"""Scaled distance from what all probes agree on at which a tether is fully open, as the model has it."""
+
+
+class Task(NamedTuple):
+    """A step: that the target is nowhere farther from a line than there is left.
+
+    Attributes:
+        place: which step, for a message.
+        low: (D,) the box of its inputs, angles on the line.
+        high: (D,).
+        point: (D,) where the line has its value.
+        turns: (D,) whole turns from there to the box.
+        value: (P,).
+        slope: (P, D).
+        left: (P,).
+    """
+
+    place: str
+    low: Array
+    high: Array
+    point: Array
+    turns: Array
+    value: Array
+    slope: Array
+    left: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Boxes:
+    """B boxes of one output: ends (B, D) as the model sees them, whole turns (B, D), and their tasks (B,)."""
+
+    task: Index
+    low: Array
+    high: Array
+    turns: Array
+
+    @property
+    def middles(self) -> _Boxes:
+        """A point of each."""
+        middle = np.clip(0.5 * self.low + 0.5 * self.high, self.low, self.high)
+        return replace(self, low=middle, high=middle.copy())
+
+    def take(self, rows: NDArray) -> _Boxes:
+        """Some of them."""
+        return _Boxes(self.task[rows], self.low[rows], self.high[rows], self.turns[rows])
+
+
+def first_unshown(
+    claim: Claim, program: Program | None, tasks: list[Task], progress: Report | None
+) -> str | None:
+    """What cannot be shown of the first step that fails; None where all can be."""
+    outputs = len(claim.schema.outputs)
+    pieces = _pieces(claim, tasks)
+    for output in range(outputs):
+        over = _Over.of(claim, program, output, tasks)
+        boxes = pieces
+        for round_ in range(_ROUNDS):
+            boxes = boxes.take(~over.all_shown(boxes))
+            if not len(boxes.task):
+                break
+            # What does not hold at one point of a box holds over no part of it that has this point.
+            hopeless = ~over.all_shown(boxes.middles)
+            if hopeless.any() or round_ == _ROUNDS - 1 or len(boxes.task) > _MOST_BOXES:
+                task = tasks[int(boxes.task[int(np.argmax(hopeless))])]
+                return (
+                    f"{task.place}: {claim.output(output)}: its box leaves {task.left[output]:.6g}, and that "
+                    "the model stays within it cannot be shown"
+                )
+            boxes = over.halved(boxes)
+        if progress is not None:
+            progress(len(tasks) * (output + 1), len(tasks) * outputs)
+    return None
+
+
+def _pieces(claim: Claim, tasks: list[Task]) -> _Boxes:
+    """Every task's box, cut where an angle passes ±π, as the model sees the pieces."""
+    angles = claim.schema.input_angles
+    found = []
+    for number, task in enumerate(tasks):
+        ways = [
+            np.arange(
+                np.floor((a - 1e-9 + np.pi) / (2 * np.pi)), np.floor((b + 1e-9 + np.pi) / (2 * np.pi)) + 1
+            )
+            if angle and not (a >= -np.pi and b <= np.pi)
+            else np.zeros(1)
+            for a, b, angle in zip(task.low, task.high, angles, strict=True)
+        ]
+        for turns in map(np.array, product(*ways)):
+            whole = intervals.multiply((turns, turns), _TURN)
+            low, high = intervals.subtract((task.low, task.high), whole)
+            low, high = np.where(turns == 0, task.low, low), np.where(turns == 0, task.high, high)
+            low = np.where(angles, np.maximum(low, -np.pi), low)
+            high = np.where(angles, np.minimum(high, np.pi), high)
+            if (low <= high).all():
+                found.append((number, low, high, turns))
+    number, low, high, turns = zip(*found, strict=True)
+    return _Boxes(np.array(number), *(np.array(part) for part in (low, high, turns)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Over:
+    """One output of all tasks.
+
+    Attributes:
+        claim: what the model file says.
+        program: of the output alone; None where M is not to be used.
+        output: which.
+        leaves: (L,) of its tree.
+        value: (N,) of the lines.
+        slope: (N, D).
+        point: (N, D).
+        turns: (N, D).
+        left: (N,).
+    """
+
+    claim: Claim
+    program: Program | None
+    output: int
+    leaves: Index
+    value: Array
+    slope: Array
+    point: Array
+    turns: Array
+    left: Array
+
+    @classmethod
+    def of(cls, claim: Claim, program: Program | None, output: int, tasks: list[Task]) -> _Over:
+        """Of these tasks."""
+        own = None if program is None else program.only(output)
+        lines = [[task.value[output] for task in tasks], [task.slope[output] for task in tasks]]
+        rest = [
+            [task.point for task in tasks],
+            [task.turns for task in tasks],
+            [task.left[output] for task in tasks],
+        ]
+        leaves = np.flatnonzero(claim.trees.owner == output)
+        return cls(claim, own, output, leaves, *(np.array(part) for part in (*lines, *rest)))
+
+    def all_shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
+        """(B,) the same, so many in one go as memory has room for."""
+        starts = range(0, len(boxes.task), _BOXES)
+        parts = [self.shown(boxes.take(np.arange(k, min(k + _BOXES, len(boxes.task))))) for k in starts]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=bool)
+
+    def shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
+        """(B,) whether the target is, all over each box, within what is left of the line."""
+        with np.errstate(all="ignore"):
+            middle = np.clip(0.5 * boxes.low + 0.5 * boxes.high, boxes.low, boxes.high)
+            line = self._line(boxes, middle)
+            touched = self._touched(boxes)
+            remainder = self.claim.bounds("remainder")[self.leaves]
+            widest = self._room(boxes)
+            rest = np.maximum(self.claim.bounds("most")[self.output] - remainder, 0.0)
+            # Where nothing is known and nothing was asked for, infinity less infinity; such leaves are
+            # refused.
+            width = np.minimum(widest[:, None], np.where(np.isnan(rest), 0.0, intervals.up(rest))[None])
+            far = np.where(touched, add_up(remainder[None], width), 0.0).max(axis=1)
+            least, most = self._by_model(boxes, middle, line)
+            low, high = add_down(least, -far), add_up(most, far)
+            few = np.flatnonzero((touched.sum(axis=1) <= _FEW_LEAVES) & np.isfinite(far))
+            if len(few):
+                inner = self._by_leaves(
+                    boxes.take(few),
+                    touched[few],
+                    width[few],
+                    add_up(remainder[None], width[few]),
+                    least[few],
+                    most[few],
+                )
+                low[few], high[few] = inner
+            left = self.left[boxes.task]
+            # The line is any number of turns away from the model's, where the output is an angle.
+            return (low >= -left) & (high <= left) & np.isfinite(far)
+
+    def _line(self, boxes: _Boxes, at: Array) -> Interval:
+        """(B,) the lines at points (B, D) of the boxes."""
+        value, slope = self.value[boxes.task], self.slope[boxes.task]
+        more = boxes.turns - self.turns[boxes.task]
+        turned = intervals.multiply((more, more.copy()), _TURN)
+        turned = tuple(np.where(more == 0, 0.0, end) for end in turned)
+        way = intervals.subtract((at, at), (self.point[boxes.task], self.point[boxes.task]))
+        way = intervals.add(way, (turned[0], turned[1]))
+        total: Interval = (value, value)
+        for d in range(at.shape[1]):
+            own = slope[:, d]
+            total = intervals.add(total, intervals.multiply((own, own.copy()), (way[0][:, d], way[1][:, d])))
+        return total
+
+    def _touched(self, boxes: _Boxes) -> NDArray[np.bool_]:
+        """(B, L) leaves of this output that boxes touch."""
+        trees = self.claim.trees
+        hit = np.ones((len(boxes.task), len(self.leaves)), dtype=bool)
+        for d in range(boxes.low.shape[1]):
+            hit &= trees.lower[self.leaves, d][None] <= boxes.high[:, d : d + 1]
+            hit &= trees.upper[self.leaves, d][None] >= boxes.low[:, d : d + 1]
+        return hit
+
+    def _room(self, boxes: _Boxes) -> Array:
+        """(B,) at least what is open of the half-width of this output, anywhere in each box."""
+        claim, scale = self.claim, self.claim.cells("scale")
+        memories = claim.cells("memories")
+        low, high = (
+            intervals.down(intervals.down(boxes.low / scale)),
+            intervals.up(intervals.up(boxes.high / scale)),
+        )
+        near, far = np.zeros((len(low), len(memories))), np.zeros((len(low), len(memories)))
+        for d in range(low.shape[1]):
+            below, above = low[:, d, None] - memories[None, :, d], memories[None, :, d] - high[:, d, None]
+            near += np.maximum(np.maximum(below, above), 0.0) ** 2
+            far += np.maximum(np.abs(below), np.abs(above)) ** 2
+        # Distances are off by some roundings; a cell that is farther than another everywhere is not the
+        # nearest.
+        candidate = near * (1 - 1e-9) <= far.min(axis=1, keepdims=True) * (1 + 1e-9)
+        room = np.where(candidate, claim.bounds("half_width")[None, :, self.output], 0.0).max(axis=1)
+        pinned = claim.bounds("pinned")
+        agreed = np.isfinite(pinned)
+        if not agreed.any():
+            return room
+        away = np.maximum(np.abs(boxes.low - pinned), np.abs(boxes.high - pinned))[:, agreed]
+        share = np.minimum((away / (scale[agreed] * _PINNED_REACH)).max(axis=1) * (1 + 1e-14), 1.0)
+        return np.minimum(room, room * share * share * (1 + 1e-14))
+
+    def _by_model(self, boxes: _Boxes, middle: Array, line: Interval) -> Interval:
+        """(B,) least and greatest of M less the line, by its derivatives and by its range."""
+        if self.program is None:
+            none = np.full(len(middle), np.inf)
+            return -none, none
+        below, above, count = [], [], len(middle)
+        reach = add_up(middle, -boxes.low), add_up(boxes.high, -middle)
+        for share in np.arange(1, _SHELLS) / _SHELLS:
+            below.append(np.maximum(add_down(middle, -multiply_up(reach[0], share)), boxes.low))
+            above.append(np.minimum(add_up(middle, multiply_up(reach[1], share)), boxes.high))
+        found = enclose(
+            self.program,
+            np.concatenate([*below, boxes.low]),
+            np.concatenate([*above, boxes.high]),
+            slopes=True,
+        )
+        whole = slice(count * (_SHELLS - 1), None)
+        low, high = (part[:, 0] for part in exact_values(self.program, middle))
+        line = self._turned(line, (low, high))
+        change, spread = np.zeros(count), np.zeros(count)
+        longest = np.maximum(*reach)
+        for d in range(middle.shape[1]):
+            stated = self.slope[boxes.task, d]
+            change = add_up(change, _share(found.slopes[0].get(d, intervals.ZERO), stated, longest[:, d]))
+            spread = add_up(
+                spread, np.where(longest[:, d] == 0, 0.0, multiply_up(np.abs(stated), longest[:, d]))
+            )
+        change = add_up(change, found.error[0, whole])
+        least = add_down(add_down(low, -line[1]), -change)
+        most = add_up(add_up(high, -line[0]), change)
+        ranged = found.lower[0, whole], found.upper[0, whole]
+        least = np.fmax(least, add_down(add_down(ranged[0], -line[1]), -spread))
+        most = np.fmin(most, add_up(add_up(ranged[1], -line[0]), spread))
+        known = np.isfinite(ranged[0]) & np.isfinite(ranged[1])
+        return np.where(known & ~np.isnan(least), least, -np.inf), np.where(
+            known & ~np.isnan(most), most, np.inf
+        )
+
+    def _turned(self, line: Interval, near: Interval) -> Interval:
+        """A line of an angle, by whole turns near to something."""
+        if not self.claim.schema.output_angles[self.output]:
+            return line
+        count = np.round((0.5 * near[0] + 0.5 * near[1] - 0.5 * line[0] - 0.5 * line[1]) / (2 * np.pi))
+        count = np.where(np.isfinite(count), count, 0.0)
+        whole = intervals.multiply((count, count.copy()), _TURN)
+        whole = tuple(np.where(count == 0, 0.0, end) for end in whole)
+        return intervals.add(line, (whole[0], whole[1]))
+
+    def _by_leaves(
+        self, boxes: _Boxes, touched: NDArray[np.bool_], width: Array, far: Array, least: Array, most: Array
+    ) -> Interval:
+        """(B,) least and greatest of the target less the line, leaf by leaf."""
+        box, place = np.nonzero(touched)
+        leaf, some = self.leaves[place], boxes.take(box)
+        trees = self.claim.trees
+        inner = replace(
+            some, low=np.maximum(some.low, trees.lower[leaf]), high=np.minimum(some.high, trees.upper[leaf])
+        )
+        inner = replace(inner, high=np.maximum(inner.low, inner.high))
+        middle = np.clip(0.5 * inner.low + 0.5 * inner.high, inner.low, inner.high)
+        own = model_at(self.claim, leaf, middle)
+        line = self._turned(self._line(inner, middle), own)
+        reach = np.maximum(add_up(inner.high, -middle), add_up(middle, -inner.low))
+        doubt = add_up(width[box, place], leaf_rounding(self.claim, leaf, inner.low, inner.high))
+        slope = self.claim.bounds("slope")[leaf]
+        for d in range(middle.shape[1]):
+            off = np.abs(slope[:, d] - self.slope[inner.task, d])
+            off = np.where(off == 0, 0.0, intervals.up(off))
+            doubt = add_up(doubt, np.where(reach[:, d] == 0, 0.0, multiply_up(off, reach[:, d])))
+        low = add_down(add_down(own[0], -line[1]), -doubt)
+        high = add_up(add_up(own[1], -line[0]), doubt)
+        low = np.fmax(low, add_down(least[box], -far[box, place]))
+        high = np.fmin(high, add_up(most[box], far[box, place]))
+        below, above = np.full(len(touched), np.inf), np.full(len(touched), -np.inf)
+        np.minimum.at(below, box, low)
+        np.maximum.at(above, box, high)
+        return below, above
+
+    def halved(self, boxes: _Boxes) -> _Boxes:
+        """Every box in two, along the input that contributes most, or is widest where that is not known."""
+        extent = boxes.high - boxes.low
+        whole = self.claim.box[1] - self.claim.box[0]
+        shares = extent / np.where(whole > 0, whole, 1.0)
+        if self.program is not None:
+            with np.errstate(all="ignore"):
+                found = enclose(self.program, boxes.low, boxes.high, slopes=True).slopes[0]
+            parts = [
+                _share(found.get(d, intervals.ZERO), self.slope[boxes.task, d], extent[:, d], shells=1)
+                for d in range(extent.shape[1])
+            ]
+            known = np.stack(parts, axis=1)
+            shares = np.where(np.isfinite(known).all(axis=1, keepdims=True), known + 1e-12 * shares, shares)
+        shares = np.where(extent > 0, shares, -1.0)
+        column, rows = np.argmax(shares, axis=1), np.arange(len(extent))
+        middle = 0.5 * boxes.low[rows, column] + 0.5 * boxes.high[rows, column]
+        low, high = boxes.low.copy(), boxes.high.copy()
+        high[rows, column] = low[rows, column] = middle
+        return _Boxes(
+            np.tile(boxes.task, 2), np.concatenate([boxes.low, low]), np.concatenate([high, boxes.high]),
+            np.tile(boxes.turns, (2, 1)),
+        )  # fmt: skip
+
+
+def _share(part: Interval, stated: Array, reach: Array, shells: int = _SHELLS) -> Array:
+    """(B,) what one input contributes: its mean deviation over shells, times its reach."""
+    again = np.tile(stated, shells)
+    gap = np.maximum(add_up(part[1], -again), add_up(again, -part[0]))
+    mean = np.zeros(len(reach))
+    for shell in np.maximum(gap, 0.0).reshape(shells, -1):
+        mean = add_up(mean, shell)
+    mean = np.where(mean == 0, 0.0, intervals.up(mean / shells))
+    return np.where(reach == 0, 0.0, multiply_up(mean, reach))
