@@ -20,7 +20,7 @@ from tether.model import mlp, weighted_sum
 from tether.model.monotone import MonotoneNetwork
 
 sys.path.append(str(Path(__file__).parent / "contract"))
-from every_model import SUBJECTS, parts
+from every_model import SUBJECTS, parts, written
 
 (SUBJECT,) = (s for s in SUBJECTS if str(s) == "affine, angles, clip")
 
@@ -152,3 +152,21 @@ def test_casadi_loads_the_model_with_its_jacobian(tmp_path):
         found = [part.full()[:, 0] for part in details(state, control)]
         assert np.array_equal(found[3], known.delta[row])
         assert found[4][0] == known.in_domain[row]
+
+
+def test_the_command_line_exports_and_verifies(tmp_path):
+    from typer.testing import CliRunner
+
+    from tether.cli import app
+
+    model = written(SUBJECT, tmp_path)
+    spec = f"{sys.modules['every_model'].__file__}:turning"
+    made = tmp_path / "out"
+    words = ["export", str(model), "--to", "c", "--out", str(made), "--name", "cart"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    found = CliRunner().invoke(app, ["verify", str(made / "cart.c"), "--trusted", spec])
+    assert found.exit_code == 0, found.output
+    assert "Every line of the C file" in " ".join(found.output.split())
+    again = CliRunner().invoke(app, words)
+    assert again.exit_code != 0
+    assert isinstance(again.exception, ValueError) and "must be a new file" in str(again.exception)
