@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from tether.report.figures import as_svg, styled
 from tether.report.page import Picture, Section
 from tether.report.tables import Grid, number
 from tether_studies.printed import FIXED, PaperBounds, constrained
 from tether_studies.searching import narrowed
 from tether_studies.study import Entry, Scale, Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FACTORS: dict[str, tuple[str, str]] = {
     "operator": ("sigmoid", "clip"),
@@ -157,6 +157,9 @@ def _effect(runs: Mapping[tuple[str, ...], Mapping[str, Any]], place: int) -> Ef
 
 def ablation_section(runs: Sequence[Levelled]) -> Section:
     """Effects, their figure, and every run."""
+    # Here, because drawing takes half a second to import and most runs draw nothing.
+    from tether.report.figures import as_svg
+
     found = effects(runs)
     rows = tuple(
         (
@@ -190,6 +193,11 @@ def _told(run: Mapping[str, Any]) -> list[str]:
 
 def effects_figure(found: Sequence[Effect]) -> Figure:
     """A bar for every change and loss, with its range."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from tether.report.figures import styled
+
     with styled():
         figure = Figure(figsize=(8, 0.9 + 0.62 * len(found)), layout="constrained")
         FigureCanvasAgg(figure)

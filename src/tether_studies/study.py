@@ -173,7 +173,8 @@ class Study:
         recasts: other outputs in which entries may be fitted, by name.
         inspect: measurements that need more of a fit than its predictions, such as its limits; given the
             problem it was fitted to, and the scale.
-        variant: the study that its options ask for, where it is another one: of the authors' data, say.
+        variant: the study that its options ask for, where it is another one: of the authors' data, say; None
+            where it is this one.
         matrix: those of the entries that every study has, which settings are searched for.
         shares: of a row's steps that the search tries.
         authors: options with which the data are the authors', or like theirs, where that needs no files.
@@ -194,14 +195,14 @@ class Study:
     needs: tuple[str, str] | None = None
     recasts: Mapping[str, Recast] = field(default_factory=dict)
     inspect: Callable[[Problem, Fit, Scale], Measured] | None = None
-    variant: Callable[[Mapping[str, str]], Study] | None = None
+    variant: Callable[[Mapping[str, str]], Study | None] | None = None
     matrix: Callable[[Scale], tuple[Entry, ...]] = no_rows
     shares: tuple[float, ...] = (1.0,)
     authors: Mapping[str, str] = field(default_factory=dict)
 
     def with_options(self, options: Mapping[str, str]) -> Study:
         """The study that these options ask for."""
-        return self if self.variant is None else self.variant(options)
+        return (self.variant(options) if self.variant else None) or self
 
     def check_installed(self) -> None:
         """Raises ValueError where the simulator is missing: said once, not by every run."""

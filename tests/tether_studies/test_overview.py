@@ -82,6 +82,15 @@ def test_traces_are_a_study_of_their_own(tmp_path):
     plans = plan_reproduction("smoke", [0, 1], tmp_path, traces="traces").plans
     assert plans["pancreas-traces"] == Plan("pancreas", "smoke", (0, 1), {"traces": "traces"})
     assert "drones" in plans and plans["drones"].options == {}
+    assert plans["vehicle-patch"].options == {"omega": "patch"} and "drones-authors" not in plans
+
+
+def test_every_chapter_tells_of_an_ablation_on_whatever_data_there_are(tmp_path):
+    asked = plan_reproduction("smoke", [3], tmp_path, traces="t", flights="f")
+    options = {name: plan.options for name, plan in asked.ablations.items()}
+    theirs = {"vehicle": {"omega": "patch"}, "pancreas": {"traces": "t"}, "drones": {"flights": "f"}}
+    assert options == theirs and {plan.part for plan in asked.ablations.values()} == {"ablation"}
+    assert asked.ablation_of("vehicle-patch", []) == [] and "drones-authors" in asked.plans
 
 
 @pytest.mark.parametrize("after", ["the mark", "half a mark"])

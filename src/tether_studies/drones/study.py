@@ -248,8 +248,8 @@ def _check(options: Mapping[str, str]) -> None:
         check_flights(Path(options["flights"]))
 
 
-def _variant(options: Mapping[str, str]) -> Study:
-    return AUTHORS_STUDY if "flights" in options else STUDY
+def _variant(options: Mapping[str, str]) -> Study | None:
+    return AUTHORS_STUDY if "flights" in options else None
 
 
 STUDY = Study(

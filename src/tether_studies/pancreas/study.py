@@ -97,8 +97,8 @@ def _check(options: Mapping[str, str]) -> None:
         check_paper_traces(Path(options["traces"]))
 
 
-def _variant(options: Mapping[str, str]) -> Study:
-    return _TRACES_STUDY if "traces" in options else STUDY
+def _variant(options: Mapping[str, str]) -> Study | None:
+    return _TRACES_STUDY if "traces" in options else None
 
 
 def _trusted(data: StudyData, config: FitConfig) -> TrustedModel:

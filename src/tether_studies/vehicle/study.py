@@ -182,8 +182,8 @@ def _check(options: Mapping[str, str]) -> None:
         raise ValueError(f"`--omega` must be 'map' or 'patch'; got '{options['omega']}'.")
 
 
-def _variant(options: Mapping[str, str]) -> Study:
-    return _PATCH_STUDY if options.get("omega") == "patch" else STUDY
+def _variant(options: Mapping[str, str]) -> Study | None:
+    return _PATCH_STUDY if options.get("omega") == "patch" else None
 
 
 def _as_body(data: StudyData) -> StudyData:
