@@ -143,6 +143,7 @@ def build(model: Model, form: Form) -> ModelProto:
         _ahead(graph, model, inputs, value) for value in (target, room.lower, room.upper)
     )
     inside = graph("And", room.inside, _within(graph, tables, inputs))
+    inside = graph("And", inside, _finite(graph, following))
     delta = _delta(graph, model, tables, last_sum(graph, tables, room.spread, following), inside)
     shape = ["N", len(schema.outputs)]
     for name, value in {"next_states": following, "lower": lower, "upper": upper, "delta": delta}.items():
@@ -203,6 +204,11 @@ def _within(graph: Builder, tables: Tables, inputs: str) -> str:
     """(N,) whether inputs lie in the box; what is no number lies in none."""
     low, high = (graph.constant(name, own) for name, own in zip(("low", "high"), tables.box, strict=True))
     return graph.all(graph("GreaterOrEqual", inputs, low), graph("LessOrEqual", inputs, high))
+
+
+def _finite(graph: Builder, following: str) -> str:
+    """(N,) whether the network gave numbers; of what is none, nothing is promised."""
+    return graph("Less", graph("Abs", graph.total(following, 1)), graph.number(np.inf))
 
 
 def _delta(graph: Builder, model: Model, tables: Tables, delta: str, inside: str) -> str:
