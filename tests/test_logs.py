@@ -125,6 +125,22 @@ def test_a_file_without_a_column_is_named(folder: Path) -> None:
         read_log(folder, states=["x"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["x;u\n0,5;1\n1,5;-2e1\n-2,5;3", "x\tu\n0.5\t1\n1.5\t-20\n-2.5\t3", "x;u\n0.5;1\n1.5;-2,0e1\n-2.5;3"],
+)
+def test_other_separators_and_decimal_commas(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    made = read_log(path, states=["x"], controls=["u"])
+    assert (made.states.tolist(), made.controls.tolist()) == ([[0.5], [1.5]], [[1.0], [-20.0]])
+
+
+def test_a_name_with_its_unit_is_suggested() -> None:
+    with pytest.raises(ValueError, match=r"got x \[m\], u\. Is it 'x \[m\]'\?"):
+        read_log(frame([[0, 1]], ["x [m]", "u"]), states=["x"])
+
+
 # --- time
 
 
@@ -162,6 +178,25 @@ def test_time_that_goes_backwards_is_refused(tmp_path: Path) -> None:
     message = r"`time` must not go backwards within an episode; got 2 after 3 in column 't', row 3 of .*log\.csv \(1 such rows\)\. Sort"
     with pytest.raises(ValueError, match=message):
         read(path)
+
+
+@pytest.mark.parametrize("name", ["t", "Time [s]", "timestamp"])
+def test_a_time_that_was_not_named_has_a_word(name: str) -> None:
+    columns = ["run", name, "x", "u"]
+    made = read(frame(steps([0, 1, 2, 5, 6]), columns), time=None)
+    assert len(made) == 4
+    assert f"look: '{name}' is not read as the time, and 1 step of it differ" in str(report(made))
+    assert not str(report(read(frame(steps([0, 1, 2, 3]), columns), time=None)))
+    with pytest.raises(ValueError, match=r"followed each other; got 1 that go back in .*Sort them"):
+        read(frame(steps([0, 1, 3, 2, 4]), columns), time=None)
+
+
+def test_a_time_that_nothing_rests_on_has_none() -> None:
+    """Rows with outcomes of their own follow nothing; a state named t is a state; text is no time."""
+    shuffled = frame(steps([0, 1, 3, 2, 4]))
+    assert len(read(shuffled, time=None, next_states=["x"])) == 5
+    assert len(read(shuffled, time=None, states=["t"])) == 4
+    assert len(read(frame([[0, f"step {k}", k, k] for k in range(4)]), time=None)) == 3
 
 
 def test_copies_of_a_row_are_dropped_without_a_trace() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +83,11 @@ def _read_csv(path: Path) -> Table:
     rows: list[list[str]] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            for row in csv.reader(file, strict=True):
+            separator = _separator(file.readline())
+            file.seek(0)
+            for row in csv.reader(file, strict=True, delimiter=separator):
                 if row:
-                    rows.append(row)
+                    rows.append(row if separator == "," else [_with_point(field) for field in row])
                     _check_row(path, rows)
     except UnicodeDecodeError as error:
         raise ValueError(f"`{path}` must be a CSV file in UTF-8; {error}.") from None
@@ -97,6 +101,19 @@ def _read_csv(path: Path) -> Table:
     return {
         name.strip(): np.array(values, dtype=object) for name, values in zip(header, columns, strict=True)
     }
+
+
+def _separator(header: str) -> str:
+    """What is between the names: a comma; or, where there is none, a semicolon or a tab."""
+    return next((mark for mark in ",;\t" if mark in header), ",")
+
+
+def _with_point(field: str) -> str:
+    """A number with a decimal comma, as those write it who separate by semicolons, with a point."""
+    return field.replace(",", ".") if _DECIMAL_COMMA.fullmatch(field) else field
+
+
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 
 
 def _check_row(path: Path, rows: list[list[str]]) -> None:
@@ -174,10 +191,12 @@ def _first_line(error: BaseException) -> str:
 def find_column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
     """A column of the table, or an error that says which there are."""
     if name not in table:
-        raise ValueError(
-            f"`{label}` must have a column '{shorten(name)}'; got {shorten(', '.join(table)) or 'none'}. "
-            "Check the spelling."
-        )
+        # With a unit behind it, or nearly so written.
+        begun = [known for known in table if known.lower().startswith(name.lower())]
+        like = begun or get_close_matches(name, list(table), n=1)
+        hint = f"Is it '{shorten(like[0])}'?" if like else "Check the spelling."
+        there = shorten(", ".join(table)) or "none"
+        raise ValueError(f"`{label}` must have a column '{shorten(name)}'; got {there}. {hint}")
     return table[name]
 
 

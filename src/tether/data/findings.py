@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tether.foundation.documents import shorten
+
 
 @dataclass(frozen=True)
 class LogReport:
@@ -28,6 +30,8 @@ class LogReport:
         interpolated: those of them in stretches recorded more coarsely than the step asked for.
         blocks: episodes after cutting; None without a block asked for.
         history_only: rows that have too few older rows and only serve as history.
+        unread: a column that looks like a time, was not named as one, and does not advance evenly.
+        uneven: how many of its steps are not as long as the rest.
     """
 
     tables: int
@@ -47,6 +51,8 @@ class LogReport:
     interpolated: int = 0
     blocks: int | None = None
     history_only: int = 0
+    unread: str = ""
+    uneven: int = 0
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -64,6 +70,11 @@ class LogReport:
         return "\n".join(self.lines)
 
     def _found(self) -> Iterator[str]:
+        if self.uneven:
+            yield (
+                f"look: '{shorten(self.unread)}' is not read as the time, and {_count(self.uneven, 'step')} "
+                "of it differ from the rest; rows are joined across them. Name it with `time` (`--time`)"
+            )
         if self.invalid:
             yield f"dropped: {_count(self.invalid, 'row')} with a missing or invalid value"
         if self.duplicates:

@@ -37,8 +37,9 @@ def read_log(source: Any, *, config: LogConfig | None = None, **settings: Any) -
     """
     config = _settled(config, settings)
     sources = find_sources(source)
-    rows, count = read_rows(sources, config)
-    report = LogReport(len(sources), count)
+    rows, count = read_rows(sources, config, paired=True)
+    clock, uneven = rows.unread
+    report = LogReport(len(sources), count, unread=clock, uneven=uneven)
     with naming(source if isinstance(source, str | Path) else None):
         schema = config.schema
         rows, report = _cleaned(rows, config, report)

@@ -13,6 +13,7 @@ from tether.data import Array, number_episodes
 from tether.data.files import Table, check_episodes, find_column, naming, read_matrix, read_table
 from tether.data.logs.settings import LogConfig
 from tether.data.logs.times import read_times
+from tether.data.logs.unread import uneven_steps, unread_time
 from tether.foundation.documents import shorten
 from tether.foundation.limits import LARGEST_TABLE
 
@@ -32,6 +33,7 @@ class Rows:
         tables: (N,) the table that a row is from.
         places: (N,) its number in there.
         names: of the tables.
+        unread: a column that looks like a time and was not named as one, and how many steps of it are uneven.
     """
 
     values: Array
@@ -41,6 +43,7 @@ class Rows:
     tables: Numbers
     places: Numbers
     names: tuple[str, ...]
+    unread: tuple[str, int] = ("", 0)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -72,17 +75,18 @@ class Rows:
         return f"row {self.places[row]}" + (f" of {name}" if name else "")
 
 
-def read_rows(sources: Sequence[Any], config: LogConfig) -> tuple[Rows, int]:
+def read_rows(sources: Sequence[Any], config: LogConfig, *, paired: bool = False) -> tuple[Rows, int]:
     """The rows of all tables, those with missing or invalid values still among them; and their number.
 
-    Those without an episode, if such may be dropped, are only in the number.
+    Those without an episode, if such may be dropped, are only in the number. Where they are to be paired, a
+    time that was not named as one is looked at.
     """
     parts: list[Rows] = []
     size = count = 0
     for source in sources:
         with naming(source):
             table = read_table(source)
-            part = _rows_of(table, config)
+            part = _rows_of(table, config, paired=paired)
         parts.append(part)
         count += len(next(iter(table.values()), ()))
         size += part.values.nbytes
@@ -106,7 +110,7 @@ def drop_invalid(rows: Rows) -> Rows:
     return rows.without(bad) if bad.any() else rows
 
 
-def _rows_of(table: Table, config: LogConfig) -> Rows:
+def _rows_of(table: Table, config: LogConfig, *, paired: bool) -> Rows:
     """One table, episode by episode, whether or not its episodes are contiguous."""
     for name in config.columns:
         find_column(table, name)
@@ -121,6 +125,8 @@ def _rows_of(table: Table, config: LogConfig) -> Rows:
     order = order[~lost[order]]
     turn = np.diff(ids[order], prepend=-1) != 0
     breaks = turn | (np.diff(section[order], prepend=-1) != 0)
+    clock = unread_time(table, config) if paired else None
+    uneven = 0 if clock is None else uneven_steps(table, clock, config, order, ~breaks)
     return Rows(
         values[order],
         None if times is None else times[order],
@@ -129,6 +135,7 @@ def _rows_of(table: Table, config: LogConfig) -> Rows:
         np.zeros(len(order), dtype=np.int64),
         order,
         ("",),
+        (clock or "", uneven),
     )
 
 
@@ -178,6 +185,7 @@ def _together(parts: Sequence[Rows], names: tuple[str, ...]) -> Rows:
     """The rows of several tables; no episode goes on from one to the next."""
     counts = [int(part.episodes[-1]) + 1 if len(part) else 0 for part in parts]
     firsts = np.concatenate([[0], np.cumsum(counts)])
+    clock = next((part.unread[0] for part in parts if part.unread[1]), "")
     return Rows(
         np.concatenate([part.values for part in parts]),
         _joined([part.times for part in parts]),
@@ -186,6 +194,7 @@ def _together(parts: Sequence[Rows], names: tuple[str, ...]) -> Rows:
         np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
         np.concatenate([part.places for part in parts]),
         names,
+        (clock, sum(part.unread[1] for part in parts)),
     )
 
 
