@@ -38,6 +38,7 @@ class Form:
         certificate: as its file has it; empty where there is none.
         file: the model file.
         digest: that it states of itself.
+        sealed: SHA-256 of the certificate; by default as it is.
     """
 
     name: str
@@ -45,6 +46,13 @@ class Form:
     certificate: Mapping[str, Any]
     file: bytes
     digest: str
+    sealed: str = ""
+
+    def __post_init__(self) -> None:
+        own = _digest(_document(self.certificate))
+        if self.sealed not in ("", own):
+            raise ValueError("its certificate is not the one that it was written with")
+        object.__setattr__(self, "sealed", own)
 
 
 def source(model: Model, form: Form) -> str:
@@ -56,7 +64,8 @@ def source(model: Model, form: Form) -> str:
         "name": form.name,
         "dtype": form.dtype,
         "model_sha256": form.digest,
-        "tables_sha256": hashlib.sha256(code.encode()).hexdigest(),
+        "tables_sha256": _digest(code),
+        "certificate_sha256": form.sealed,
         "inputs": list(model.schema.inputs),
         "outputs": list(model.schema.outputs),
     }
@@ -101,10 +110,16 @@ def read(text: str) -> Form:
         raise ValueError("it says of itself what no export does")
     if about.get("tether_c") != FORMAT:
         raise ValueError(f"it has format {about.get('tether_c')!r:.40}, and this Tether writes {FORMAT}")
-    name, dtype, digest = (about.get(key) for key in ("name", "dtype", "model_sha256"))
-    if not (isinstance(name, str) and isinstance(digest, str) and dtype in _KINDS):
+    keys = ("name", "dtype", "model_sha256", "certificate_sha256")
+    name, dtype, digest, sealed = (about.get(key) for key in keys)
+    if not (all(isinstance(own, str) for own in (name, digest, sealed)) and dtype in _KINDS):
         raise ValueError("it says of itself what no export does")
-    return Form(name, dtype, certificate, base64.b64decode(found[3].replace("\n", "")), digest)
+    file = base64.b64decode(found[3].replace("\n", ""))
+    return Form(str(name), str(dtype), certificate, file, str(digest), str(sealed))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _document(content: Mapping[str, Any]) -> str:
