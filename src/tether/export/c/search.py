@@ -174,6 +174,10 @@ static int @_nearest(const REAL *input, REAL *squared)
                 const REAL gap = SCALED(point[d] - lanes[d * @_LANES + t]);
                 total[t] += gap * gap;
             }
+        for (t = 0; t < @_LANES; ++t) {
+            const REAL reach = total[t] * SLACK + FAINT;
+            if (reach < limit) limit = reach;
+        }
         for (t = 0; t < @_LANES; ++t)
             if (!(total[t] > limit)) {
                 const REAL found = @_exactly(point, lanes + t);
@@ -181,7 +185,6 @@ static int @_nearest(const REAL *input, REAL *squared)
                 if (found < best || (found == best && number < winner)) {
                     best = found;
                     winner = number;
-                    limit = best * SLACK + FAINT;
                 }
             }
     }
