@@ -1,6 +1,7 @@
 """What NumPy writes entry by entry, by position, or through an array without axes: right, or refused."""
 
 import contextlib
+import numbers
 
 import numpy as np
 import pytest
@@ -265,3 +266,48 @@ def test_other_contexts_are_refused(model):
         trace_to_fit(model, states=2, controls=2)
     with pytest.raises(UnboundedError, match="`with`"):
         trace_to_verify(model, 2, 2, 2)
+
+
+class Gain:
+    value = 2.0
+
+
+GAIN = Gain()
+
+
+def asks_what_it_is_given(states, controls):
+    rows = []
+    for row in states:
+        x = row[0]
+        known = isinstance(states, np.ndarray) and isinstance(x, float) and isinstance(x, np.floating)
+        plain = isinstance(x.item(), float) and not isinstance(x.item(), np.floating)
+        others = isinstance(x, (int, float)) and isinstance(2, int) and isinstance(GAIN, Gain)
+        truths = isinstance(x > 0.1, np.bool_) and isinstance(x.item() > 0.1, bool) and not isinstance(x, int)
+        boxed = isinstance(np.where(x > 0.1, x, 1.0), np.ndarray) and isinstance(x, numbers.Real)
+        rows.append([GAIN.value * x if known and plain and others and truths and boxed else -x, row[1]])
+    return np.array(rows)
+
+
+def test_what_a_value_is_can_be_asked():
+    test_what_fit_follows_the_verifier_follows(asks_what_it_is_given)
+    assert asks_what_it_is_given(POINT, POINT)[0, 0] == 2.0 * POINT[0, 0]
+
+
+class Answering(type):
+    def __instancecheck__(cls, value):
+        return True
+
+
+class Anything(metaclass=Answering):
+    pass
+
+
+def asks_whoever_answers(states, controls):
+    return states * (2.0 if isinstance(states, Anything) else 1.0)
+
+
+def test_a_class_that_answers_for_itself_is_refused():
+    with pytest.raises(EnclosureError, match="isinstance"):
+        trace_to_fit(asks_whoever_answers, states=2, controls=0)
+    with pytest.raises(UnboundedError, match="isinstance"):
+        trace_to_verify(asks_whoever_answers, 2, 0, 2)

@@ -62,6 +62,10 @@ class Symbols(ABC):
         """
 
     @abstractmethod
+    def kind(self, symbol: Any) -> type:
+        """The class of what it stands for: ``np.ndarray``, ``np.float64``, ``float`` and so on."""
+
+    @abstractmethod
     def attribute(self, symbol: Any, name: str) -> Any:
         """``symbol.name``; a method is any callable (it may be asked for and called later)."""
 
