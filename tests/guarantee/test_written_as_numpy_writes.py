@@ -1,6 +1,7 @@
 """What NumPy writes entry by entry, by position, or through an array without axes: right, or refused."""
 
 import contextlib
+import enum
 import numbers
 
 import numpy as np
@@ -311,3 +312,35 @@ def test_a_class_that_answers_for_itself_is_refused():
         trace_to_fit(asks_whoever_answers, states=2, controls=0)
     with pytest.raises(UnboundedError, match="isinstance"):
         trace_to_verify(asks_whoever_answers, 2, 0, 2)
+
+
+class Column(enum.IntEnum):
+    PLACE = 0
+    SPEED = 1
+
+
+class Odd(enum.IntEnum):
+    ONE = 1
+
+    def __index__(self):
+        return 0
+
+
+NAMES = ["place", "speed"]
+
+
+def by_names(states, controls):
+    out = np.zeros_like(states)
+    out[:, Column.PLACE] = states[:, Column.PLACE] + 0.1 * states[:, Column.SPEED]
+    out[:, Column.SPEED] = states[:, int(Column.SPEED)] * (Column.SPEED + 1) - len(NAMES[Column.PLACE])
+    return out
+
+
+def by_odd_names(states, controls):
+    return states * 1.0 + states[:, Odd.ONE, None]
+
+
+def test_columns_by_name():
+    test_what_fit_follows_the_verifier_follows(by_names)
+    with pytest.raises(EnclosureError, match="Odd"):
+        trace_to_fit(by_odd_names, states=2, controls=0)

@@ -29,6 +29,7 @@ from tether.trusted.reading.kinds import (
     is_anothers,
     is_namedtuple,
     root_of,
+    without_name,
 )
 from tether.trusted.reading.symbols import Symbols
 from tether.trusted.reading.tripwire import Tripwire
@@ -125,6 +126,9 @@ class Reader:
             return self._prepared_container(value, kind, name, depth)
         if isinstance(value, FUNCTIONS) or kind is objects.PARTIAL:
             return (value, False) if is_native(value) else (self.callable(value), True)
+        plain = without_name(value)
+        if type(plain) is int:
+            return plain, False
         self.refuse(
             f"it gives `{name}` a {kind.__name__}, which cannot be followed", "Give arrays or numbers"
         )
@@ -229,6 +233,9 @@ class Reader:
         if (first in self._kinds or first in NUMBERS) and (second in self._kinds or second in NUMBERS):
             return self.symbols.operator(name, one, two)
         if objects.is_object(self, one) or objects.is_object(self, two):
+            plain = without_name(one), without_name(two)
+            if type(plain[0]) is not first or type(plain[1]) is not second:
+                return self.binary(name, *plain)
             return objects.binary(self, name, one, two)
         if name in ("==", "!=") and _is_named(one) and _is_named(two):
             return _BINARY[name](one, two)  # functions, classes, modules: which is which
@@ -387,6 +394,7 @@ class Reader:
     def _integer_index(self, index: Any) -> Any:
         if type(index) is slice and self.prepared(index, "indexing")[1]:
             self.refuse("it looks something up by a number that is not known", "Use np.where")
+        index = without_name(index)
         if objects.is_object(self, index):
             self.refuse("it looks something up by an object", "Use an int")
         return index
