@@ -77,10 +77,15 @@ class Reader:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._wire.stop()
         if self._complaints and (kind is None or issubclass(kind, Exception)):
-            self.refuse(self._complaints[0])
+            self.refuse_whole(self._complaints[0])
 
     def refuse(self, what: str, remedy: str = "") -> NoReturn:
         """Raises, in the tracer's words."""
+        self.symbols.refuse(what, remedy)
+
+    def refuse_whole(self, what: str, remedy: str = "") -> NoReturn:
+        """Raises for what may change M itself, whatever way through its code it is on."""
+        self.symbols.impure = True
         self.symbols.refuse(what, remedy)
 
     # What is whose --------------------------------------------------------------------------------------
@@ -101,7 +106,9 @@ class Reader:
         """Refuses a change of what was there before: M must be a function of its arguments alone."""
         if not self.is_own(value):
             kind = type(value).__name__
-            self.refuse(f"it must not change what it did not make; it changes a {kind}", "Copy it first")
+            self.refuse_whole(
+                f"it must not change what it did not make; it changes a {kind}", "Copy it first"
+            )
 
     def check_names(self, values: Any) -> None:
         """Refuses a module's own dictionary and the like, which tell of those who trace."""
@@ -291,6 +298,8 @@ class Reader:
             return self._augmented_container(name, one, two)
         if first in (set, np.ndarray):
             given, symbolic = self.prepared(two, name)
+            if not self.is_own(one):
+                self.symbols.impure = True
             if symbolic and (first is np.ndarray or second in self._kinds):
                 self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
             if first is set and second not in (set, frozenset):
@@ -432,6 +441,8 @@ class Reader:
     def _set_in_array(self, value: Any, values: np.ndarray, index: Any) -> None:
         place, chosen = self.prepared(index, "indexing")
         given, symbolic = self.prepared(value, "assignment")
+        if not self.is_own(values):
+            self.symbols.impure = True
         if symbolic or chosen:
             self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
         self.check_own(values)

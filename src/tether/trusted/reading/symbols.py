@@ -24,9 +24,12 @@ class Symbols(ABC):
 
     Attributes:
         kinds: the exact types of symbols.
+        impure: whether the reader has met what may keep something from call to call. Then nothing is known of
+            M, on whichever of its ways it was met.
     """
 
     kinds: ClassVar[frozenset[type]]
+    impure: bool = False
 
     @abstractmethod
     def refuse(self, what: str, remedy: str = "") -> NoReturn:
