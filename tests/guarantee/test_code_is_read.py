@@ -514,7 +514,7 @@ def test_what_holds_symbols_is_right_or_refused(name):
 
 
 REFUSED = (
-    "user's sequence", "user's array", "user's list", "object array", "object dtype", "fromiter", "isinstance",
+    "user's sequence", "user's array", "user's list", "object array", "object dtype", "fromiter",
     "type", "class", "hasattr", "number", "graph", "lazy attribute", "descriptor", "metaclass",
     "forged dataclass", "cache", "unread", "unread key", "begun before", "vectorize", "frompyfunc", "counter",
     "history", "view of a store", "out", "sorted in place", "updated", "setattr", "attribute of a function",

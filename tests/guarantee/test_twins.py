@@ -12,7 +12,7 @@ import pytest
 
 from tether.programs import EnclosureError, boxes, program_of
 from tether.programs.reading import Nodes
-from tether.trusted.reading import pythons, reader, rewriting, sources, tripwire, twins
+from tether.trusted.reading import Symbols, pythons, reader, rewriting, sources, tripwire, twins
 from tether.verification.symbols import Terms
 from tether.verification.tracing import trace
 from tether.verification.twins import unlike_twins
@@ -301,7 +301,20 @@ def by_a_loop(x):
     return np.exp(-(((x - 0.123) / width) ** 2))
 
 
+def of_small_numbers(x):
+    nine, three, ten = 9, 3, 10
+    away = (x - three / ten) * (nine * nine * nine * nine * nine * nine * nine)
+    return np.maximum(0.0, (1 / (1 + away * away)) ** 9 - 0.5)
+
+
+def of_a_length(x):
+    steep = len("a" * 99) ** 3
+    return np.exp(-(((x - 0.123) * steep) ** 2))
+
+
 NARROW = {
+    "small whole numbers": of_small_numbers,
+    "a length": of_a_length,
     "a number": narrow,
     "a name": lambda x: np.exp(-(((x - 0.123) / WIDTH) ** 2)),
     "a whole number": lambda x: np.exp(-(((x - 0.123) * 1_000_000) ** 2)),
@@ -429,3 +442,24 @@ HONEST = [
 def test_honest_models_are_left_alone(model):
     fitted(model)
     assert verified(model) is None
+
+
+KEPT = np.array([0.0])
+
+
+def keeps_something(states, controls):
+    for row in states:
+        if narrow(row[0]) > 0.5:
+            KEPT[0] = 5.0
+    return stepped(states, controls) + KEPT[0]
+
+
+def test_what_is_kept_on_a_rare_way_shows_in_twins(misread):
+    misread.setattr(Symbols, "impure", property(lambda self: False, lambda self, value: None))
+    with misread.context() as without:
+        without.setattr(boxes, "difference", lambda *_: None)
+        without.setattr(boxes, "_followed", {})
+        fitted(keeps_something)
+    with pytest.raises(EnclosureError, match="call to call"):
+        fitted(keeps_something)
+    assert "call to call" in (verified(keeps_something) or "")

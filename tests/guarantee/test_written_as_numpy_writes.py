@@ -1,6 +1,10 @@
 """What NumPy writes entry by entry, by position, or through an array without axes: right, or refused."""
 
+import builtins
 import contextlib
+import enum
+import numbers
+import types
 
 import numpy as np
 import pytest
@@ -131,6 +135,13 @@ def turned(x, y):
     return a[0, 1] + a[1, 0]
 
 
+KNOWN = np.array([1.0, 2.0, 3.0])
+
+
+def compressed(x, y):
+    return KNOWN.compress(np.array([0.0, 1.0, 1.0]))[0]
+
+
 class Counting:
     def __init__(self):
         self.log = []
@@ -158,7 +169,7 @@ ROWS = [
     first_is_an_int, flat_of_itself, diagonal_of_itself, placed_into_itself, masked_itself, masked_by_a_list,
     masked_in_stretches, summed_into, greatest_into, all_into, joined_into, without_freedom, viewed_by_none,
     viewed_by_dots, viewed_with_an_axis, viewed_as_an_array, flat_as_an_array, defaults_before_annotations,
-    looked_at, turned,
+    looked_at, turned, compressed,
 ]  # fmt: skip
 
 
@@ -265,3 +276,168 @@ def test_other_contexts_are_refused(model):
         trace_to_fit(model, states=2, controls=2)
     with pytest.raises(UnboundedError, match="`with`"):
         trace_to_verify(model, 2, 2, 2)
+
+
+class Gain:
+    value = 2.0
+
+
+GAIN = Gain()
+
+
+def asks_what_it_is_given(states, controls):
+    rows = []
+    for row in states:
+        x = row[0]
+        known = isinstance(states, np.ndarray) and isinstance(x, float) and isinstance(x, np.floating)
+        plain = isinstance(x.item(), float) and not isinstance(x.item(), np.floating)
+        others = isinstance(x, (int, float)) and isinstance(2, int) and isinstance(GAIN, Gain)
+        truths = isinstance(x > 0.1, np.bool_) and isinstance(x.item() > 0.1, bool) and not isinstance(x, int)
+        boxed = isinstance(np.where(x > 0.1, x, 1.0), np.ndarray) and isinstance(x, numbers.Real)
+        rows.append([GAIN.value * x if known and plain and others and truths and boxed else -x, row[1]])
+    return np.array(rows)
+
+
+def test_what_a_value_is_can_be_asked():
+    test_what_fit_follows_the_verifier_follows(asks_what_it_is_given)
+    assert asks_what_it_is_given(POINT, POINT)[0, 0] == 2.0 * POINT[0, 0]
+
+
+class Answering(type):
+    def __instancecheck__(cls, value):
+        return True
+
+
+class Anything(metaclass=Answering):
+    pass
+
+
+def asks_whoever_answers(states, controls):
+    return states * (2.0 if isinstance(states, Anything) else 1.0)
+
+
+def test_a_class_that_answers_for_itself_is_refused():
+    with pytest.raises(EnclosureError, match="isinstance"):
+        trace_to_fit(asks_whoever_answers, states=2, controls=0)
+    with pytest.raises(UnboundedError, match="isinstance"):
+        trace_to_verify(asks_whoever_answers, 2, 0, 2)
+
+
+class Column(enum.IntEnum):
+    PLACE = 0
+    SPEED = 1
+
+
+class Odd(enum.IntEnum):
+    ONE = 1
+
+    def __index__(self):
+        return 0
+
+
+NAMES = ["place", "speed"]
+
+
+def by_names(states, controls):
+    out = np.zeros_like(states)
+    out[:, Column.PLACE] = states[:, Column.PLACE] + 0.1 * states[:, Column.SPEED]
+    out[:, Column.SPEED] = states[:, int(Column.SPEED)] * (Column.SPEED + 1) - len(NAMES[Column.PLACE])
+    return out
+
+
+def by_odd_names(states, controls):
+    return states * 1.0 + states[:, Odd.ONE, None]
+
+
+def test_columns_by_name():
+    test_what_fit_follows_the_verifier_follows(by_names)
+    with pytest.raises(EnclosureError, match="Odd"):
+        trace_to_fit(by_odd_names, states=2, controls=0)
+
+
+STORE, SEEN = np.array([0.0]), []
+
+
+def keeps_in_an_array(x, y):
+    if x > 1e6:
+        STORE[0] = 5.0
+    return x + STORE[0]
+
+
+def keeps_what_it_is_given(x, y):
+    if x > 1e6:
+        STORE[0] = x
+    return x + STORE[0]
+
+
+def keeps_by_adding(x, y):
+    store = STORE
+    if x > 1e6:
+        store += x
+    return x + STORE[0]
+
+
+def keeps_in_a_list(x, y):
+    if x > 1e6:
+        SEEN.append(x)
+    return x + len(SEEN)
+
+
+def counted():
+    global COUNT
+    COUNT += 1
+    return 0.0
+
+
+COUNT = 0
+
+
+def keeps_elsewhere(x, y):
+    return x + (counted() if x > 1e6 else 1.0 * COUNT)
+
+
+KEEPING = [keeps_in_an_array, keeps_what_it_is_given, keeps_by_adding, keeps_in_a_list, keeps_elsewhere]
+
+
+@pytest.mark.parametrize("row", KEEPING)
+def test_what_keeps_something_on_a_rare_way_is_refused_as_a_whole(row):
+    model = model_of(row)
+    with pytest.raises(EnclosureError):
+        trace_to_fit(model, states=2, controls=0)
+    with pytest.raises(UnboundedError):
+        trace_to_verify(model, 2, 0, 1)
+
+
+def raises_on_a_rare_way(x, y):
+    if x > 1e6:
+        raise ValueError(f"`x` must be small; got {x}.")
+    return x * y
+
+
+def test_what_raises_on_a_rare_way_is_followed_elsewhere():
+    model = model_of(raises_on_a_rare_way)
+    found = enclose(trace_to_fit(model, states=2, controls=0), POINT, POINT, states=2)
+    again = enclose_again(trace_to_verify(model, 2, 0, 1), POINT, POINT, slopes=False)
+    assert found.lower[0, 0] <= model(POINT, POINT)[0, 0] <= found.upper[0, 0]
+    assert again.lower[0, 0] <= model(POINT, POINT)[0, 0] <= again.upper[0, 0]
+
+
+def other_builtins(s, u):
+    return np.abs(s) + abs(s)
+
+
+def test_other_functions_of_pythons_are_refused():
+    other = types.FunctionType(other_builtins.__code__, {**globals(), "__builtins__": {"abs": np.negative}})
+    other.__globals__["__builtins__"] = builtins
+    with pytest.raises(EnclosureError, match="Python's"):
+        trace_to_fit(other, states=2, controls=0)
+
+
+def test_code_that_calls_itself_frozen_is_seen():
+    text = "class Key:\n    def __hash__(self): return 1\n    def __eq__(self, other): return True\n"
+    space = {"__name__": "frozen_key"}
+    exec(compile(text, "<frozen key>", "exec"), space)
+    one, two = space["Key"](), space["Key"]()
+    table = {one: 5.0}
+    with pytest.raises(EnclosureError, match="without being read"):
+        trace_to_fit(lambda s, u: s + table.get(two, 0.0), states=2, controls=0)

@@ -54,6 +54,13 @@ class Nodes(Symbols):
         """As in the base class."""
         return type(symbol) in (Plain, Whole)
 
+    def kind(self, symbol: Any) -> type:
+        """As in the base class."""
+        _check_assigned(symbol)
+        if isinstance(symbol, Flat):
+            return np.flatiter
+        return np.ndarray if type(symbol) is Boxed else type(stand_in(symbol))
+
     def truth(self, symbol: Any) -> bool:
         """As in the base class."""
         _check_assigned(symbol)

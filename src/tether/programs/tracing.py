@@ -43,6 +43,10 @@ class _TooManyBranchesError(EnclosureError):
     """More branches than are followed."""
 
 
+class _ImpureError(EnclosureError):
+    """M may keep something from call to call, on one of its ways: no other way is known then."""
+
+
 class _OtherwiseError(EnclosureError):
     """A row of several is computed otherwise than alone."""
 
@@ -211,7 +215,7 @@ class _Run:
         try:
             (result,) = self._call(path.decide, 1)
             self.ways.append(_Way.of(self.graph, path.answers, result))
-        except _TooManyBranchesError:
+        except (_TooManyBranchesError, _ImpureError):
             raise
         except (EnclosureError, ValueError) as error:
             result = error
@@ -227,7 +231,7 @@ class _Run:
         answers = {k: v for k, v in path.answers.items() if k not in path.asked[before:]}
         try:
             other: Any = self.explore({**answers, condition: False})
-        except _TooManyBranchesError:
+        except (_TooManyBranchesError, _ImpureError):
             raise
         except (EnclosureError, ValueError) as error:
             other = error
@@ -305,20 +309,24 @@ class _Run:
         given = [
             part.copy().view(arrays.Traced) for part in (symbols[:, : self.states], symbols[:, self.states :])
         ]
-        before = scalars.decide, refusal.swallowed
+        nodes, before = Nodes(), (scalars.decide, refusal.swallowed)
         scalars.decide, refusal.swallowed = decide, []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with Reader(Nodes()) as reader:
+                with Reader(nodes) as reader:
                     result, _ = reader.prepared(reader.call(self.function, *given), "return")
             if refusal.swallowed:
                 raise refusal.swallowed[0]
             _check_untouched(given, symbols)
             return self._outputs(result, count)
-        except EnclosureError:
+        except EnclosureError as error:
+            if nodes.impure:
+                raise _ImpureError(str(error)) from None
             raise
         except (Exception, SystemExit) as error:
+            if nodes.impure:
+                raise _ImpureError(str(refusal.swallowed[0] if refusal.swallowed else error)) from None
             if refusal.swallowed:  # NumPy has put another error in its place
                 raise refusal.swallowed[0] from None
             if isinstance(error, ValueError):

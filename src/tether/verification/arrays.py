@@ -12,6 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -290,25 +291,30 @@ def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, 
     return _by_rule(graph, function, args, dict(options))
 
 
+def _with_out() -> dict[Any, tuple[str, ...]]:
+    """The arguments of each of NumPy's functions that writes where it is told, in order."""
+    found: dict[Any, tuple[str, ...]] = {np.concatenate: ("arrays", "axis", "out")}
+    for function in (*vars(np).values(), *vars(np.linalg).values()):
+        if type(function) not in (type(np.sum), FunctionType):
+            continue
+        try:
+            parts = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # written in C
+            continue
+        names = tuple(part.name for part in parts if part.kind is not part.KEYWORD_ONLY)
+        if "out" in names:
+            found[function] = names
+    return found
+
+
+_WITH_OUT = _with_out()  # once, because Python's own code that finds it may not run while M does
+
+
 def _named(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """With `out`, and what comes behind it, by name."""
-    names = _signature(function)
-    first = names.index("out") if "out" in names else len(args)
+    names = _WITH_OUT.get(function, ())
+    first = names.index("out") if names else len(args)
     return args[:first], {**dict(zip(names[first:], args[first:], strict=False)), **options}
-
-
-@lru_cache(maxsize=512)
-def _signature(function: Any) -> tuple[str, ...]:
-    """Names of the arguments that may be given by their place, as far as Python knows them."""
-    if function is np.concatenate:
-        return "arrays", "axis", "out"
-    if type(function) is np.ufunc or function in _BRACKETS:
-        return ()
-    try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return ()
-    return tuple(part.name for part in found if part.kind is not part.KEYWORD_ONLY)
 
 
 def _by_rule(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

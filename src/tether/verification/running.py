@@ -16,8 +16,15 @@ from tether.verification.symbols import Terms
 
 
 def run(graph: Graph, function: Any, rows: int, states: int, controls: int) -> np.ndarray | str:
-    """The nodes that M returns for some rows, or why it returns none."""
-    result = _returned(graph, function, rows, states, controls)
+    """The nodes that M returns for some rows, or why it returns none.
+
+    Raises:
+        UnboundedError: M may keep something from call to call.
+    """
+    terms = Terms(graph)
+    result = _returned(terms, graph, function, rows, states, controls)
+    if terms.impure:  # on whichever way: M may have changed by it
+        raise UnboundedError(graph.refusals[0])
     graph.finished = True  # whatever M keeps of it must not be asked about later
     # Where something was refused, it is not known what M would have done.
     if graph.refusals:
@@ -27,9 +34,11 @@ def run(graph: Graph, function: Any, rows: int, states: int, controls: int) -> n
     return np.array([term.number for term in result.flat], dtype=int).reshape(result.shape)
 
 
-def _returned(graph: Graph, function: Any, rows: int, states: int, controls: int) -> np.ndarray | str:
+def _returned(
+    terms: Terms, graph: Graph, function: Any, rows: int, states: int, controls: int
+) -> np.ndarray | str:
     try:
-        with warnings.catch_warnings(), Reader(Terms(graph)) as reader:
+        with warnings.catch_warnings(), Reader(terms) as reader:
             warnings.simplefilter("ignore")
             given = (
                 _inputs(graph, rows, range(states)),

@@ -101,6 +101,10 @@ class Terms(Symbols):
         """As in the base class."""
         return type(symbol) is Term and symbol.python
 
+    def kind(self, symbol: Any) -> type:
+        """As in the base class."""
+        return type(alike(symbol))
+
     # Operators --------------------------------------------------------------------------------------------
 
     def operator(self, name: str, *operands: Any) -> Any:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import numpy as np
+
 SOFT = "__twin_soft__"
-"""By this name a twin knows `np.tanh`."""
+"""By this name a twin knows `softened`."""
 _NEAR = (0.05, 20.0)
 _LARGE = 100
 _STEEP = frozenset({"exp", "expm1", "exp2", "tanh", "arctan", "atan", "sinh", "cosh", "logaddexp"})
@@ -20,6 +22,8 @@ _TINY = frozenset({"eps", "epsilon", "epsneg", "resolution", "smallest_normal", 
 """Attributes that tell of the narrowness of floats."""
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _EXTREMES = {"maximum": "minimum", "minimum": "maximum", "fmax": "fmin", "fmin": "fmax"}
+_GROWING = (ast.Mult, ast.Div, ast.Pow)
+"""Without what these make large, nothing is steep."""
 _ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _FOLDED: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -29,6 +33,15 @@ _LONGEST = 64
 """The largest exponent of whole numbers that is worked out."""
 
 
+def softened(value: Any) -> Any:
+    """A number of moderate size, or an array of such, of the same kind; whatever is no float as it is."""
+    if isinstance(value, np.ndarray):
+        return np.tanh(value) if value.dtype == np.float64 else value
+    if isinstance(value, np.float64):
+        return np.tanh(value)
+    return math.tanh(value) if isinstance(value, float) else value
+
+
 @dataclass(frozen=True)
 class Style:
     """How a twin is made.
@@ -36,8 +49,8 @@ class Style:
     Attributes:
         far: only numbers far from 1 are replaced.
         whole: large whole numbers are replaced too, by small ones.
-        turned: some conditions and extremes are turned around, and exponents are bounded; of a pair of twins,
-            one of which is 1 and the other 2, each is turned around in one.
+        turned: some conditions and extremes are turned around, and products, quotients, powers and exponents
+            are bounded; of a pair of twins, one of which is 1 and the other 2, each is turned around in one.
     """
 
     far: bool = False
@@ -146,8 +159,15 @@ class _Editor(ast.NodeVisitor):
 
     def visit_BinOp(self, node: Any) -> None:
         value = _folded(node)
-        if value is None or not self._number(node, value):
-            self.generic_visit(node)
+        if value is not None and self._number(node, value):
+            return
+        if self._numbers.style.turned and isinstance(node.op, _GROWING):
+            self._soften(node)
+        self.generic_visit(node)
+
+    def _soften(self, node: ast.AST) -> None:
+        start, stop = self._start(node), self._stop(node)
+        self._edits += [(start, start, f"{SOFT}("), (stop, stop, ")")]
 
     visit_UnaryOp = visit_BinOp
 
@@ -176,8 +196,7 @@ class _Editor(ast.NodeVisitor):
 
     def _bound(self, node: ast.Call, name: str, first: ast.expr) -> None:
         if name in _STEEP and not isinstance(first, ast.Starred | ast.GeneratorExp):
-            start, stop = self._start(first), self._stop(first)
-            self._edits += [(start, start, f"{SOFT}("), (stop, stop, ")")]
+            self._soften(first)
         if name in _EXTREMES and isinstance(node.func, ast.Attribute) and self._turns():
             stop = self._stop(node.func)
             self._edits.append((stop - len(name), stop, _EXTREMES[name]))

@@ -81,7 +81,7 @@ def _read(reader: Reader, function: types.FunctionType) -> Callable[..., Any]:
     try:
         return sources.read(function, reader)
     except UnreadableError as error:
-        reader.refuse(f"{error.why} ({sources.line_of(function.__code__, error.line)})")
+        reader.refuse_whole(f"{error.why} ({sources.line_of(function.__code__, error.line)})")
 
 
 def _bound(reader: Reader, function: Any, arguments: Arguments, options: Options) -> Any:

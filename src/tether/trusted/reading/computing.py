@@ -84,7 +84,7 @@ def natively(reader: Reader, name: Any, function: Any, arguments: Arguments, opt
     except ValueError as error:
         if "read-only" not in str(error):
             raise
-        reader.refuse("it must not change what it did not make; it changes an array", "Copy it first")
+        reader.refuse_whole("it must not change what it did not make; it changes an array", "Copy it first")
     return reader.made(name, result, (*arguments, *options.values()))
 
 

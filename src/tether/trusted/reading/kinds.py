@@ -8,7 +8,7 @@ import sys
 import types
 from abc import ABCMeta
 from collections import OrderedDict, deque
-from enum import EnumMeta
+from enum import EnumMeta, IntEnum
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ _OF_NAMED_TUPLES = frozenset(
      "__firstlineno__", "__getnewargs__", "__match_args__", "__module__", "__new__", "__orig_bases__",
      "__replace__", "__repr__", "__slots__", "__static_attributes__"}
 )  # fmt: skip
+_OF_INTS = {name for name in vars(int) if name.startswith("__")} - {
+    "__doc__", "__format__", "__getattribute__", "__getnewargs__", "__new__", "__repr__", "__sizeof__",
+}  # fmt: skip
+"""Methods by which a class of ints may be another thing than an int."""
 _BASES = frozenset({"abc", "typing", "enum"})
 
 
@@ -94,6 +98,15 @@ def is_namedtuple(kind: type) -> bool:
         return False
     special = {name for name in vars(kind) if name.startswith("__") and name.endswith("__")}
     return special <= _OF_NAMED_TUPLES
+
+
+def without_name(value: Any) -> Any:
+    """A member of an enumeration of whole numbers as the int that Python and NumPy take it for."""
+    kind = type(value)
+    if not issubclass(kind, IntEnum):
+        return value
+    written = [part for part in kind.__mro__ if not is_librarys(part) and part is not int]
+    return value if any(_OF_INTS & vars(part).keys() for part in written) else int.__add__(value, 0)
 
 
 def is_anothers(values: Any) -> bool:

@@ -183,6 +183,7 @@ def _of_array(
     if not symbolic:
         return reader.made(name, function(*arguments, **options), (owner, *arguments, *options.values()))
     same = getattr(np, name, None)
-    if id(same) not in NUMPYS or name in _CHANGES:
+    # Of `compress`, the function takes its arguments in another order.
+    if id(same) not in NUMPYS or name in _CHANGES or name == "compress":
         reader.refuse(f"it uses `{name}` of an array of floats with numbers that are not known")
     return reader.symbols.call(same, (reader.prepared(owner, name)[0], *arguments), options)  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ def check_module(reader: Reader, module: types.ModuleType, name: str) -> None:
     """Refuses what tells of the interpreter, the clock, files, or of those who trace."""
     root = module.__name__.partition(".")[0]
     if is_engine(module.__name__):
-        reader.refuse(f"it looks into `{module.__name__}`")
+        reader.refuse_whole(f"it looks into `{module.__name__}`")
     if module is sys and name in _LIMITS:
         return
     if root != "numpy" and is_stranger(root) and root not in _MODULES and root != "builtins":
@@ -107,7 +107,7 @@ def check_module(reader: Reader, module: types.ModuleType, name: str) -> None:
 def attribute(reader: Reader, value: Any, name: str) -> Any:
     """``value.name`` of what is no symbol."""
     if name.startswith("__") and name.endswith("__") and name not in _SPECIAL:
-        reader.refuse(f"it uses `{name}`")
+        reader.refuse_whole(f"it uses `{name}`")
     kind = type(value)
     if kind is types.ModuleType or isinstance(value, types.ModuleType):
         check_module(reader, value, name)

@@ -7,6 +7,7 @@ import functools
 import itertools
 import operator
 import types
+from abc import ABCMeta
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from tether.trusted.reading import objects
 from tether.trusted.reading.computing import computed, given
-from tether.trusted.reading.kinds import ATOMS, ITERATORS, READ, is_namedtuple
+from tether.trusted.reading.kinds import ATOMS, ITERATORS, MOVED, READ, is_librarys, is_namedtuple
 
 if TYPE_CHECKING:
     from tether.trusted.reading.reader import Reader
@@ -264,6 +265,20 @@ def _bool(reader: Reader, value: Any = False) -> bool:
     return reader.truth(value)
 
 
+def _isinstance(reader: Reader, value: Any, kinds: Any, /) -> bool:
+    """Of what is exactly known: numbers, arrays, containers, and objects of the user's."""
+    parts = kinds.__args__ if type(kinds) is types.UnionType else kinds if type(kinds) is tuple else (kinds,)
+    if not all(type(part) is type or (type(part) is ABCMeta and is_librarys(part)) for part in parts):
+        reader.refuse("it asks `isinstance` of a class that may answer for itself", "Leave it out")
+    kind = type(value)
+    if kind in reader.symbols.kinds:
+        return issubclass(reader.symbols.kind(value), parts)
+    known = kind in ATOMS | MOVED or kind is np.ndarray or objects.is_object(reader, value)
+    if not known or any("__class__" in vars(part) for part in kind.__mro__[:-1]):
+        reader.refuse(f"it asks `isinstance` of a {kind.__name__}", "Leave it out")
+    return issubclass(kind, parts)
+
+
 def _super(reader: Reader, *arguments: Any) -> Any:
     if len(arguments) != 2 or not objects.is_object(reader, arguments[1]):
         reader.refuse("it uses `super` in a way that cannot be followed")
@@ -370,8 +385,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     types.SimpleNamespace: _namespace, functools.reduce: _reduce, functools.partial: _partial,
     itertools.chain: _chain, itertools.product: _product,
     itertools.accumulate: _accumulate, itertools.starmap: _starmap, itertools.repeat: _repeat,
-    setattr: _setattr, bool: _bool, super: _super, range: _range, slice: _slice, copy.copy: _copy,
-    copy.deepcopy: _deepcopy, _RNG: _random,
+    setattr: _setattr, isinstance: _isinstance, bool: _bool, super: _super, range: _range, slice: _slice,
+    copy.copy: _copy, copy.deepcopy: _deepcopy, _RNG: _random,
     operator.getitem: lambda reader, values, index: reader.item(values, index),
     operator.not_: lambda reader, value: not reader.truth(value),
     operator.truth: lambda reader, value: reader.truth(value),

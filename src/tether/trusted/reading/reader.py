@@ -29,6 +29,7 @@ from tether.trusted.reading.kinds import (
     is_anothers,
     is_namedtuple,
     root_of,
+    without_name,
 )
 from tether.trusted.reading.symbols import Symbols
 from tether.trusted.reading.tripwire import Tripwire
@@ -76,10 +77,15 @@ class Reader:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._wire.stop()
         if self._complaints and (kind is None or issubclass(kind, Exception)):
-            self.refuse(self._complaints[0])
+            self.refuse_whole(self._complaints[0])
 
     def refuse(self, what: str, remedy: str = "") -> NoReturn:
         """Raises, in the tracer's words."""
+        self.symbols.refuse(what, remedy)
+
+    def refuse_whole(self, what: str, remedy: str = "") -> NoReturn:
+        """Raises for what may change M itself, whatever way through its code it is on."""
+        self.symbols.impure = True
         self.symbols.refuse(what, remedy)
 
     # What is whose --------------------------------------------------------------------------------------
@@ -100,7 +106,9 @@ class Reader:
         """Refuses a change of what was there before: M must be a function of its arguments alone."""
         if not self.is_own(value):
             kind = type(value).__name__
-            self.refuse(f"it must not change what it did not make; it changes a {kind}", "Copy it first")
+            self.refuse_whole(
+                f"it must not change what it did not make; it changes a {kind}", "Copy it first"
+            )
 
     def check_names(self, values: Any) -> None:
         """Refuses a module's own dictionary and the like, which tell of those who trace."""
@@ -125,6 +133,9 @@ class Reader:
             return self._prepared_container(value, kind, name, depth)
         if isinstance(value, FUNCTIONS) or kind is objects.PARTIAL:
             return (value, False) if is_native(value) else (self.callable(value), True)
+        plain = without_name(value)
+        if type(plain) is int:
+            return plain, False
         self.refuse(
             f"it gives `{name}` a {kind.__name__}, which cannot be followed", "Give arrays or numbers"
         )
@@ -229,6 +240,9 @@ class Reader:
         if (first in self._kinds or first in NUMBERS) and (second in self._kinds or second in NUMBERS):
             return self.symbols.operator(name, one, two)
         if objects.is_object(self, one) or objects.is_object(self, two):
+            plain = without_name(one), without_name(two)
+            if type(plain[0]) is not first or type(plain[1]) is not second:
+                return self.binary(name, *plain)
             return objects.binary(self, name, one, two)
         if name in ("==", "!=") and _is_named(one) and _is_named(two):
             return _BINARY[name](one, two)  # functions, classes, modules: which is which
@@ -284,6 +298,8 @@ class Reader:
             return self._augmented_container(name, one, two)
         if first in (set, np.ndarray):
             given, symbolic = self.prepared(two, name)
+            if not self.is_own(one):
+                self.symbols.impure = True
             if symbolic and (first is np.ndarray or second in self._kinds):
                 self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
             if first is set and second not in (set, frozenset):
@@ -387,6 +403,7 @@ class Reader:
     def _integer_index(self, index: Any) -> Any:
         if type(index) is slice and self.prepared(index, "indexing")[1]:
             self.refuse("it looks something up by a number that is not known", "Use np.where")
+        index = without_name(index)
         if objects.is_object(self, index):
             self.refuse("it looks something up by an object", "Use an int")
         return index
@@ -424,6 +441,8 @@ class Reader:
     def _set_in_array(self, value: Any, values: np.ndarray, index: Any) -> None:
         place, chosen = self.prepared(index, "indexing")
         given, symbolic = self.prepared(value, "assignment")
+        if not self.is_own(values):
+            self.symbols.impure = True
         if symbolic or chosen:
             self.refuse("it writes into an array of floats", "Start from np.zeros inside the function")
         self.check_own(values)

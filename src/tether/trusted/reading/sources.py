@@ -66,6 +66,8 @@ def read(function: FunctionType, reader: Any) -> FunctionType:
     closure = tuple(cells[name] for name in new.co_freevars)
     found = FunctionType(new, function.__globals__, function.__name__, function.__defaults__, closure)
     found.__kwdefaults__ = function.__kwdefaults__
+    if found.__builtins__ is not function.__builtins__:
+        raise UnreadableError(f"`{code.co_name}` knows other functions of Python's", code.co_firstlineno)
     return found
 
 

@@ -24,9 +24,12 @@ class Symbols(ABC):
 
     Attributes:
         kinds: the exact types of symbols.
+        impure: whether the reader has met what may keep something from call to call. Then nothing is known of
+            M, on whichever of its ways it was met.
     """
 
     kinds: ClassVar[frozenset[type]]
+    impure: bool = False
 
     @abstractmethod
     def refuse(self, what: str, remedy: str = "") -> NoReturn:
@@ -60,6 +63,10 @@ class Symbols(ABC):
         Such a number leaves an operator to the other operand, where that is an object of the user's; NumPy's
         would make an array of the object, which is refused.
         """
+
+    @abstractmethod
+    def kind(self, symbol: Any) -> type:
+        """The class of what it stands for: ``np.ndarray``, ``np.float64``, ``float`` and so on."""
 
     @abstractmethod
     def attribute(self, symbol: Any, name: str) -> Any:

@@ -76,9 +76,17 @@ class Tripwire:
 
 def _is_users(frame: FrameType) -> bool:
     filename = frame.f_code.co_filename
-    if filename.startswith((_NUMPY, _OWN, *_MADE)) or id(frame.f_code) in _RESULTS:
+    if filename.startswith((_NUMPY, _OWN)) or id(frame.f_code) in _RESULTS:
         return False
+    if filename.startswith(_MADE):  # which anybody may call his code
+        return not _is_librarys(frame.f_globals)
     if filename == "<string>":  # what dataclasses write
         name = frame.f_globals.get("__name__")
         return not is_engine(name) and not is_stranger(name)
     return not filename.startswith(_LIBRARY) or filename.startswith(_OTHERS)
+
+
+def _is_librarys(names: dict[str, Any]) -> bool:
+    """Whether these are the names of a module of Python's or NumPy's own."""
+    module = str(names.get("__name__"))
+    return is_stranger(module) and vars(sys.modules.get(module, sys)) is names

@@ -3,9 +3,9 @@
 Whether M's code was followed rightly has to do with its structure: which array is a view, what is unpacked
 first, which method is called. Where M was misread, its program differs from M; but maybe only where no point
 that is tried lies, behind a bump of width 1e-6 or a threshold far away. Structure does not depend on numbers.
-So M is copied with its numbers replaced by ones of moderate size, its conditions turned around, and what goes
-into exponentials bounded: features become broad, and both sides of conditions are met. Python and NumPy run
-the twin; the tracer follows it as it followed M; where the two differ at any of some hundred points, the
+So M is copied with its numbers replaced by ones of moderate size, its conditions turned around, and products,
+powers and exponents bounded: features become broad, and both sides of conditions are met. Python and NumPy
+run the twin; the tracer follows it as it followed M; where the two differ at any of some hundred points, the
 tracer cannot be trusted with M.
 
 A twin is M's source text with parts of it replaced, compiled as a file of its own, and the objects that it
@@ -22,7 +22,6 @@ import types
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 from typing import Any
@@ -31,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.trusted.reading import sources
-from tether.trusted.reading.altering import SOFT, Numbers, Style, altered
+from tether.trusted.reading.altering import SOFT, Numbers, Style, altered, softened
 from tether.trusted.reading.kinds import is_engine, is_stranger, is_users_class
 
 Array = NDArray[np.float64]
@@ -54,38 +53,15 @@ _STEPS = 400_000
 _REACH = (2.0, 2.0, 10.0)
 _FILE = "<twin {} of {}>"
 _UNCOPIED = frozenset({"__dict__", "__weakref__", "_abc_impl"})
+_WARNED = "__warningregistry__"
+"""Where Python itself keeps something, in a module's names."""
 _numbered = count()
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A twin, and a point at which it does not lie in what its program says.
-
-    Attributes:
-        point: the inputs.
-        output: which output.
-        value: what Python and NumPy give.
-        lower: what the program says at least.
-        upper: at most.
-    """
-
-    point: list[float]
-    output: int
-    value: float
-    lower: float
-    upper: float
-
-    def __str__(self) -> str:
-        return (
-            f"with other numbers in it, the code gives {self.value!r} for output {self.output} at "
-            f"{self.point}, and as it is followed here {self.lower!r} to {self.upper!r}"
-        )
 
 
 def difference(
     function: Callable[..., Any], lower: Array, upper: Array, states: int, seed: int, follow: Follow
-) -> Difference | None:
-    """Where a twin of M is not what its program says; None where nothing of the kind was found.
+) -> str | None:
+    """Where a twin of M is not what its program says, in words; None where nothing of the kind was found.
 
     Args:
         function: M.
@@ -103,9 +79,12 @@ def difference(
             twins = _Twins(Numbers(seed, attempt, style))
             try:
                 twin = _made(twins, function)
-                points, values = _run(twin, _points(lower, upper, twins.numbers.drawn, rng), states)
+                before = twins.state()
+                points, values, same = _run(twin, _points(lower, upper, twins.numbers.drawn, rng), states)
                 if len(points) < _ENOUGH or traces >= _TRACES:
                     continue
+                if not same or not _is_kept(before, twins.state()):
+                    return "with other numbers in it, the code keeps something from call to call"
                 traces += 1
                 found, compared = _compared(twin, points, values, follow)
             finally:
@@ -127,7 +106,7 @@ def _made(twins: _Twins, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compared(
     twin: Callable[..., Any], points: Array, values: Array, follow: Follow
-) -> tuple[Difference | None, int]:
+) -> tuple[str | None, int]:
     """Where a twin differs from its program, and at how many points they could be compared."""
     bounds = follow(twin, points, False)
     if bounds is None or bounds[0].shape != values.shape:
@@ -138,15 +117,18 @@ def _compared(
     return found, int((np.isfinite(values) & ~np.isnan(bounds[0])).any(axis=1).sum())
 
 
-def _outside(points: Array, values: Array, bounds: Bounds) -> Difference | None:
+def _outside(points: Array, values: Array, bounds: Bounds) -> str | None:
     low, high = bounds
     defined = ~np.isnan(low).any(axis=1, keepdims=True) & np.isfinite(values)
     wrong = defined & ((values < low) | (values > high))
     if not wrong.any():
         return None
     row, output = (int(k) for k in np.argwhere(wrong)[0])
-    ends = float(values[row, output]), float(low[row, output]), float(high[row, output])
-    return Difference(points[row].tolist(), output, *ends)
+    value, *ends = (float(part[row, output]) for part in (values, low, high))
+    return (
+        f"with other numbers in it, the code gives {value!r} for output {output} at {points[row].tolist()}, "
+        f"and as it is followed here {ends[0]!r} to {ends[1]!r}"
+    )
 
 
 def _points(lower: Array, upper: Array, drawn: list[float], rng: np.random.Generator) -> Array:
@@ -185,23 +167,44 @@ class _Steps:
         return self
 
 
-def _run(twin: Callable[..., Any], points: Array, states: int) -> tuple[Array, Array]:
-    """Those of the points at which a twin answers, and its answers; all together or one by one."""
+def _run(twin: Callable[..., Any], points: Array, states: int) -> tuple[Array, Array, bool]:
+    """Those of the points at which a twin answers, its answers, and whether it answers the same again.
+
+    All together, or where it does not answer all of them, some of them one by one.
+    """
     before = sys.gettrace()
     sys.settrace(_Steps())
     try:
         values = _values(twin, points, states)
         if values is not None:
-            return points, values
-        alone = [_values(twin, points[k : k + 1], states) for k in range(0, len(points), 4)]
+            return points, values, _is_same(values, _values(twin, points, states))
+        rows = [points[k : k + 1] for k in range(0, len(points), 4)]
+        alone, again = ([_values(twin, row, states) for row in rows] for _ in range(2))
     except _TooLongError:
-        return points[:0], points[:0]
+        return points[:0], points[:0], True
     finally:
         sys.settrace(before)
-    kept = [k for k, part in enumerate(alone) if part is not None]
-    if len({part.shape for part in alone if part is not None}) != 1:
-        return points[:0], points[:0]
-    return points[::4][kept], np.concatenate([part for part in alone if part is not None])
+    pairs = [(row, part) for row, part in zip(rows, alone, strict=True) if part is not None]
+    if len({part.shape for _, part in pairs}) != 1:
+        return points[:0], points[:0], True
+    same = all(map(_is_same, alone, again))
+    return *(np.concatenate(parts) for parts in zip(*pairs, strict=True)), same  # type: ignore[return-value]
+
+
+def _is_kept(before: dict[int, list[Any]], after: dict[int, list[Any]]) -> bool:
+    """Whether nothing was changed: the same is in all that there was; arrays hold the same numbers."""
+    return all(
+        len(held) == len(after[key]) and all(map(_is_one, held, after[key])) for key, held in before.items()
+    )
+
+
+def _is_one(one: Any, two: Any) -> bool:
+    return one is two or (type(one) is bytes and one == two)
+
+
+def _is_same(one: Array | None, two: Array | None) -> bool:
+    """To the last bit: a twin that answers otherwise the second time keeps something."""
+    return one is two if one is None or two is None else np.array_equal(one, two, equal_nan=True)
 
 
 def _values(twin: Callable[..., Any], points: Array, states: int) -> Array | None:
@@ -235,6 +238,11 @@ class _Twins:
         """The files that were made."""
         for name in self._files:
             linecache.cache.pop(name, None)
+
+    def state(self) -> dict[int, list[Any]]:
+        """What is in all that was copied and can be changed, by identity."""
+        made = [twin for value, twin in self._known.values() if twin is not value]
+        return {id(twin): found for twin in made if (found := _content(twin)) is not None}
 
     def of(self, value: Any) -> Any:
         """The twin of a value; the value itself where it has none."""
@@ -349,7 +357,7 @@ class _Twins:
         """A module's names, those that functions mention twinned."""
         if id(names) in self._known:
             return self._known[id(names)][1]
-        made = self._keep(names, {**names, SOFT: np.tanh})
+        made = self._keep(names, {**names, SOFT: softened})
         self._spaces.append((names, made))
         self._fill(names, made, self._names)
         return made
@@ -433,6 +441,26 @@ class _Twins:
         for name in _slots(value):
             object.__setattr__(made, name, self.of(getattr(value, name)))
         return made
+
+
+def _content(twin: Any) -> list[Any] | None:
+    """What something that can be changed holds now; None for what cannot be, or is not looked at."""
+    if type(twin) is np.ndarray:
+        return [twin.tobytes()]
+    if type(twin) in (list, deque):
+        return list(twin)
+    if type(twin) in (dict, OrderedDict):
+        return [part for pair in twin.items() if pair[0] != _WARNED for part in pair]
+    if type(twin) is types.CellType:
+        return [twin.cell_contents] if _is_filled(twin) else []
+    if isinstance(twin, type | types.FunctionType | types.ModuleType) or not hasattr(twin, "__dict__"):
+        return None
+    cached = {name for kind in type(twin).__mro__ for name, entry in vars(kind).items() if _is_cached(entry)}
+    return [part for pair in vars(twin).items() if pair[0] not in cached for part in pair]
+
+
+def _is_cached(entry: Any) -> bool:
+    return type(entry) is functools.cached_property
 
 
 def _slots(value: Any) -> Iterator[str]:
