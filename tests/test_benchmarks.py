@@ -22,6 +22,7 @@ PRINTED = {
     "crosscheck_pancreas.py": "patients, 24 h|SKIPPED",
     "generality.py": "a slow black box as M: statistical",
     "gym_pendulum.py": "of the best of ridge, boosted trees, M + MLP",
+    "bench_tubes.py": "ours",
     "real_car.py": "of the best of ridge, boosted trees, M + MLP|no real log",
     "real_pendulum.py": "of the best of ridge, boosted trees, M + MLP|no real log",
 }

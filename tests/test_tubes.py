@@ -13,7 +13,7 @@ import tether
 from tether.claims.rollout import rollout
 from tether.claims.tubes import calibrate_system, load_tube, save_tube, tube
 from tether.claims.tubes.limits import EvenLimits
-from tether.claims.tubes.making import tube_within
+from tether.claims.tubes.making import Effort, tube_within
 from tether.claims.tubes.pieces import cut
 from tether.claims.tubes.zonotopes import Zonotopes, least_useful, sum_up
 from tether.cli.running import run
@@ -160,7 +160,10 @@ def test_parts_are_narrower():
         return states + 0.3 * np.sin(3 * states)
 
     whole, parts = (
-        tube_within(limits, schema, bent, ([-1.0], [1.0]), np.zeros((3, 0)), halvings=k) for k in (0, 3)
+        tube_within(
+            limits, schema, bent, ([-1.0], [1.0]), np.zeros((3, 0)), effort=Effort(halvings=k, cuts=0)
+        )
+        for k in (0, 3)
     )
     assert parts.parts > 1
     assert parts.half_width[-1, 0] < 0.9 * whole.half_width[-1, 0]

@@ -48,6 +48,9 @@ def tube_command(
     ] = "zero",
     halvings: Annotated[int, typer.Option(help="At most how many times to halve a start box.")] = 0,
     generators: Annotated[int, typer.Option(help="At most how many a set may have.")] = 256,
+    cuts: Annotated[
+        int | None, typer.Option(help="How often to halve sets over which M bends much, at each step.")
+    ] = None,
     held_out: Annotated[
         Path | None,
         typer.Option(help="Episodes kept from fitting: adds a system tube, which is statistical."),
@@ -78,7 +81,7 @@ def tube_command(
     learned = claiming_model(model, known, "tether to make a tube of")
     applied, policy = _controls(controls, learned, steps)
     begin = _start(start, learned)
-    options: dict[str, Any] = {"steps": steps, "generators": generators, "halvings": halvings}
+    options: dict[str, Any] = {"steps": steps, "generators": generators, "halvings": halvings, "cuts": cuts}
     found = tube(learned, known, begin, applied if policy is None else policy, **options)
     where = os.path.relpath(model_file(model).resolve(), out.resolve().parent)
     found = replace(found, about={**found.about, "model": where})

@@ -24,6 +24,7 @@ MOST_STEPS = 100_000
 MOST_HALVINGS = 12
 GENERATORS = 256
 """At most so many, unless told otherwise."""
+_FEW, _CUTS_OF_FEW, _CUTS_OF_MANY = 16, 5, 2
 _WORTH = 0.95
 """A halving is kept that makes the tube's last box so much narrower."""
 
@@ -166,6 +167,20 @@ class Tube:
         return np.logical_and.reduce(inside, axis=-1)
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try; see :func:`tube`."""
+
+    generators: int = GENERATORS
+    halvings: int = 0
+    cuts: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("halvings", self.halvings, most=MOST_HALVINGS)
+        if self.cuts is not None:
+            check_whole("cuts", self.cuts, most=MOST_HALVINGS)
+
+
 def tube(
     model: Model,
     trusted: TrustedModel | Function,
@@ -175,6 +190,7 @@ def tube(
     steps: int | None = None,
     generators: int = GENERATORS,
     halvings: int = 0,
+    cuts: int | None = None,
 ) -> Tube:
     """Every rollout of the model from every start, whatever the weights, lies in the tube at every step.
 
@@ -191,6 +207,8 @@ def tube(
         generators: at most how many a set may have; beyond, the least useful ones become a box.
         halvings: at most how many times to halve a start box, along whichever state makes the tube
             narrowest in the end, as long as that helps.
+        cuts: how many times to halve, within each step, sets over which M bends much: more are narrower and
+            slower. By default 5, and 2 for more than 16 starts.
 
     Returns:
         The tube, which ends early where a set may leave the operating box, and says where and why.
@@ -198,16 +216,8 @@ def tube(
     from tether.claims.tubes.storing import tether_digest
 
     known = as_trusted(trusted)
-    found = tube_within(
-        limits_of(model),
-        model.schema,
-        known,
-        start,
-        controls,
-        steps=steps,
-        generators=generators,
-        halvings=halvings,
-    )
+    effort = Effort(generators, halvings, cuts)
+    found = tube_within(limits_of(model), model.schema, known, start, controls, steps=steps, effort=effort)
     about = {"tether": tether_digest(model), "trusted": known.name, "trusted_source": known.source_digest}
     return replace(found, about=about)
 
@@ -215,41 +225,47 @@ def tube(
 def tube_within(
     limits: TubeLimits,
     schema: Schema,
-    trusted: TrustedModel | Function,
+    trusted: TrustedModel | Function | Program,
     start: Start,
     controls: Any,
     *,
     steps: int | None = None,
-    generators: int = GENERATORS,
-    halvings: int = 0,
+    effort: Effort | None = None,
 ) -> Tube:
-    """The same for whatever keeps to limits: with a half-width of 0, for M itself."""
+    """The same for whatever keeps to limits: with a half-width of 0, for M itself, or its program."""
     if not schema.rolls_out:
         raise ValueError(
             "a tube must predict every state; the outputs are "
             f"{', '.join(schema.outputs)} for states {', '.join(schema.states)}."
         )
-    check_whole("generators", generators, least=len(schema.states), most=100_000)
-    check_whole("halvings", halvings, most=MOST_HALVINGS)
+    effort = Effort() if effort is None else effort
+    check_whole("generators", effort.generators, least=len(schema.states), most=100_000)
     lower, upper, many = _start(start, schema)
     known = _controls(controls, schema, steps, limits)
     count = _steps(known, steps)
     if isinstance(known, Boxed) and known.lower.shape[0] not in (1, len(lower)):
         raise ValueError(f"`controls` must be for 1 or {len(lower)} starts; got {known.lower.shape[0]}.")
-    program = _program(as_trusted(trusted), schema, limits) if limits.proved else None
-    stepper = Stepper(limits, schema, program, generators)
+    program = trusted_program(trusted, schema, limits) if limits.proved else None
+    usual = _CUTS_OF_FEW if len(lower) <= _FEW else _CUTS_OF_MANY
+    cuts = usual if effort.cuts is None else effort.cuts
+    stepper = Stepper(limits, schema, program, effort.generators, cuts)
     begin = (lower, upper)
-    lower, upper, parts = _halved(stepper, lower, upper, known, count, halvings)
+    lower, upper, parts = _halved(stepper, lower, upper, known, count, effort.halvings)
     run = _Run.through(stepper, lower, upper, _repeated(known, parts), count)
     return run.tube(stepper, known, many, parts, begin)
 
 
-def _program(trusted: TrustedModel, schema: Schema, limits: TubeLimits) -> Program:
+def trusted_program(
+    trusted: TrustedModel | Function | Program, schema: Schema, limits: TubeLimits
+) -> Program:
+    """M's target as a program, which takes longer than a tube: for those who make one after the other."""
+    if isinstance(trusted, Program):
+        return trusted
     lower, upper = limits.box
     finite = np.isfinite(lower) & np.isfinite(upper)
     low, high = np.where(finite, lower, -1.0), np.where(finite, upper, 1.0)
     try:
-        return target_program(trusted, schema, limits.target, low[None], high[None])  # type: ignore[arg-type]
+        return target_program(as_trusted(trusted), schema, limits.target, low[None], high[None])  # type: ignore[arg-type]
     except EnclosureError as error:
         raise ValueError(f"`trusted` must be one that can be enclosed; {error}") from None
 

@@ -101,7 +101,7 @@ class Stepper:
     schema: Schema
     program: Program | None
     generators: int
-    halvings: int = 2
+    halvings: int
 
     def begin(self, lower: Array, upper: Array) -> Zonotopes:
         """Sets that hold boxes of start states (N, dx), and what wrapping makes of their angles."""

@@ -11,6 +11,7 @@ probability of at least 1 - α: the real trajectory is then in the tube at all T
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from tether.model import Model
 
 _SHAPED_BY = 4
 """One episode in so many gives the band its shape, unless other data are given for that."""
+_QUANTILES, _FLOORS = (0.5, 0.9, 0.99), (0.0, 0.1, 0.25, 0.5, 1.0)
+"""Of errors after each step, and at least which share of the constant band: shapes to choose from."""
 _LEAST = 1e-9
-"""Of the largest error of a state, what its band is at least, so that no score is infinite."""
+"""Of the constant band, what the shape is at least, so that no score is infinite."""
 _MOST_STRETCHES = 20_000
 
 
@@ -100,25 +103,38 @@ def calibrate_system(
     names = np.unique(episode)
     if shape is None:
         chosen = np.random.default_rng(seed).permutation(names)[: max(1, len(names) // _SHAPED_BY)]
-        shaping = errors[np.isin(episode, chosen)]
-        errors, episode = errors[~np.isin(episode, chosen)], episode[~np.isin(episode, chosen)]
+        own = np.isin(episode, chosen)
+        shaping, shaped = errors[own], episode[own]
+        errors, episode = errors[~own], episode[~own]
     else:
-        shaping, _ = _errors(model, stretches(shape, steps), held_out.schema)
+        shaping, shaped = _errors(model, stretches(shape, steps), held_out.schema)
     count = len(np.unique(episode))
     if not alpha >= 1 / (count + 1):
         raise ValueError(
             f"`alpha` must be at least 1 / (n + 1) for n held-out episodes; got {alpha} for {count}. "
             "Hold out more episodes, or ask for less."
         )
-    scale = np.quantile(shaping, 0.9, axis=0)
-    scale = np.maximum.accumulate(np.maximum(scale, _LEAST * shaping.max(axis=(0, 1))), axis=0)
-    scale = np.maximum(scale, np.finfo(np.float64).tiny)
     flat = np.maximum(np.quantile(shaping.max(axis=1), 0.9, axis=0), np.finfo(np.float64).tiny)
+    scale = _shape(shaping, shaped, flat, alpha)
     factor = _factor((errors[:, 1:] / scale[1:]).max(axis=(1, 2)), episode, alpha)
     even = _factor((errors[:, 1:] / flat).max(axis=(1, 2)), episode, alpha)
     half_width = factor * scale
     half_width[0] = 0.0
     return SystemBand(half_width, alpha, count, len(errors), even * flat)
+
+
+def _shape(errors: Array, episode: NDArray[Any], flat: Array, alpha: float) -> Array:
+    """(T + 1, dx) how a band may grow: of some shapes the one that is narrowest for the errors it is made from.
+
+    Errors (K, T + 1, dx) are of episodes that the factor does not look at, so that any choice is fair.
+    """
+    found = []
+    for share, floor in product(_QUANTILES, _FLOORS):
+        scale = np.maximum.accumulate(np.quantile(errors, share, axis=0), axis=0)
+        scale = np.maximum(scale, np.maximum(floor, _LEAST) * flat)
+        factor = _factor((errors[:, 1:] / scale[1:]).max(axis=(1, 2)), episode, alpha)
+        found.append((float((factor * scale[1:] / flat).mean()), scale))
+    return min(found, key=lambda one: one[0])[1]
 
 
 def stretches(data: Transitions, steps: int) -> _Stretches:
