@@ -124,7 +124,7 @@ def calibrate_system(
 
 
 def _shape(errors: Array, episode: NDArray[Any], flat: Array, alpha: float) -> Array:
-    """(T + 1, dx) how a band may grow: of some shapes the one that is narrowest for the errors it is made from.
+    """(T + 1, dx) how a band may grow: of some shapes the narrowest for the errors it is made from.
 
     Errors (K, T + 1, dx) are of episodes that the factor does not look at, so that any choice is fair.
     """
