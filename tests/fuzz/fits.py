@@ -88,7 +88,6 @@ def make_case(rng: np.random.Generator) -> Case:
         "evidence": "proved",
         "hidden": (4,),
         "operator": str(rng.choice(["clip", "clip", "sigmoid", "project"])),
-        "reach": float(rng.choice([1.0, 1.25, 3.0])),
         "training": TrainingConfig(steps=2, evaluate_every=2),
         "seed": int(rng.integers(1000)),
     }
@@ -97,7 +96,6 @@ def make_case(rng: np.random.Generator) -> Case:
     if bounds == "affine":
         settings["leaves"] = int(rng.choice([50, 300]))
         settings["evidence"] = str(rng.choice(["proved", "proved", "proved", "statistical", "sampled"]))
-        del settings["reach"]
     if rng.random() < 0.3:
         margin = rng.choice([0.3, 2.0]) * (system.high - system.low)
         settings["domain"] = {

@@ -39,7 +39,9 @@ from tether.model import Frame, Model, mlp
 from tether.model.assembling import constrained_model
 from tether.tethers.bounds import bound_by_intervals
 from tether.trusted import TrustedModel
+from tether.verification import twins
 
+twins.unlike_twins = lambda *_: None  # a few plain models, thousands of times: only the files are forged
 SYSTEMS = 24
 CELLS = 10
 REFUSED = (tether.foundation.errors.CertificateError, tether.foundation.errors.StorageError, ValueError)

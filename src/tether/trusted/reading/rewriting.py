@@ -117,9 +117,7 @@ class _Rewriter(ast.NodeTransformer):
         """A call of the reader, where the node stands."""
         given: list[Any] = [part if isinstance(part, ast.AST) else ast.Constant(part) for part in arguments]
         reader = ast.Attribute(ast.Name(READER, ast.Load()), name, ast.Load())
-        call = ast.Call(reader, given, [])
-        ast.copy_location(call, node)
-        return ast.fix_missing_locations(call)
+        return ast.copy_location(ast.Call(reader, given, []), node)
 
     def _temporary(self) -> str:
         self._count += 1
@@ -384,7 +382,7 @@ class _Rewriter(ast.NodeTransformer):
             if not isinstance(node.target, ast.Name):
                 raise UnreadableError("it annotates a part of something", node.lineno)
             node.target, node.annotation = self.visit(node.target), ast.Constant(None)
-            return ast.fix_missing_locations(node)  # the name is of this function
+            return node  # the name is of this function
         return self._assigned(node, node.target, self.visit(node.value))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.AST]:
