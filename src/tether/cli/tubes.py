@@ -121,6 +121,7 @@ def verify_tube_file(path: Path, trusted: str, model: Path | None) -> None:
     say(result.statement)
     if result.ended:
         say(f"{result.ended} of {result.tubes} tubes end before their last step; until then they hold.")
+    say(f"Not vouched for: {', '.join(result.not_vouched)}.")
     say(
         f"verified: {result.tubes} {'tube' if result.tubes == 1 else 'tubes'}, {result.moves} steps.",
         style="bold",

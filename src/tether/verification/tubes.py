@@ -39,11 +39,13 @@ from tether.verification.claim import ROUNDOFF, Claim, claim_of, read_content
 from tether.verification.elementary import constant
 from tether.verification.intervals import Array, Interval, add_down, add_up
 from tether.verification.tubesteps import Task, first_unshown
+from tether.verification.verifying import check_program, verify
 
 _TURN = constant(lambda: 2 * arb.pi())
 _WHAT = "a tube written by Tether"
 _DIGESTED = ("reference", "value", "slope", "remainder", "half_width", "most", "pinned")
 _TREE = ("lower", "upper", "roots", "cut", "threshold", "left", "right")
+_COLUMNS = ("states", "controls", "outputs", "angles", "advances")
 _MOST_CORNERS = 100_000
 
 _numbers = what.items(what.number)
@@ -71,12 +73,15 @@ _DOCUMENT = what.record(
     {
         "format": what.one_of("tether tube"),
         "version": what.whole(1, 1),
+        "evidence": what.text,
         "weights": what.maybe(what.text),
+        "schema": what.plain,
         "about": what.mapping(what.maybe(what.text)),
         "steps": what.whole(1),
         "start": what.record({"lower": _matrix, "upper": _matrix}),
         "controls": what.record({"kind": what.one_of("box", "feedback")}),
         "starts": what.items(_ROW),
+        "system": what.plain,
     }
 )
 
@@ -90,12 +95,14 @@ class TubeVerification:
         moves: how many steps of sets, over all starts and parts of these.
         ended: how many end before the last step.
         statement: in a sentence.
+        not_vouched: what the file says beside that was not shown.
     """
 
     tubes: int
     moves: int
     ended: int
     statement: str
+    not_vouched: tuple[str, ...] = ()
 
 
 def verify_tube(
@@ -127,14 +134,15 @@ def verify_tube(
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
     ended = sum(row["ended"] is not None for row in content["starts"])
-    used = ""
-    if program is not None:
-        used = " and the trusted model, whose distance is taken from the model file (verify that as well)"
     statement = (
         f"Each of {len(tasks)} steps was shown again, whatever the weights, in interval arithmetic on the "
-        f"tether{used}."
+        f"tether{'' if program is None else ' and the trusted model'}."
     )
-    return TubeVerification(len(content["starts"]), len(tasks), ended, statement)
+    if program is not None:
+        # The steps rest on the distance to M that the model file states.
+        statement = f"{statement} {verify(place, trusted).statement}"
+    left = ("its words", "the deltas", *(["the system tube"] if content["system"] is not None else []))
+    return TubeVerification(len(content["starts"]), len(tasks), ended, statement, left)
 
 
 def _model_file(path: Path, content: dict[str, Any], given: str | Path | None) -> Path:
@@ -152,9 +160,14 @@ def _model_file(path: Path, content: dict[str, Any], given: str | Path | None) -
 
 
 def _recognise(claim: Claim, content: dict[str, Any], place: Path) -> None:
-    """The tube must be of this very tether."""
+    """The tube must be of this very tether, and speak of it as the model file does."""
     if claim.kind != "boxes":
         raise CertificateError("not verified: tubes of models with a box tree alone are shown again.")
+    schema = claim.schema
+    means = {name: list(getattr(schema, name)) for name in _COLUMNS} | {"units": dict(schema.units)}
+    _require(content["schema"] == means, f"its columns must be those of `{place}`")
+    known = "proved" if claim.evidence == "proved" else "construction"
+    _require(content["evidence"] == known, f"its evidence must be `{known}`, by that of `{place}`")
     digest = hashlib.sha256()
     parts = [claim.arrays[f"tree.{name}"] for name in _TREE] + [claim.bounds(name) for name in _DIGESTED]
     for part in (*parts, claim.cells("memories"), claim.cells("scale")):
@@ -167,7 +180,6 @@ def _program(claim: Claim, trusted: TrustedModel) -> Any:
     from tether.verification.graph import UnboundedError
     from tether.verification.proofs import target_program
     from tether.verification.tracing import trace
-    from tether.verification.verifying import check_program
 
     schema = claim.schema
     try:
@@ -293,6 +305,10 @@ def _task(
     low, high = controls
     middle = np.clip(0.5 * low + 0.5 * high, low, high)
     half = np.where(low == high, 0.0, np.maximum(intervals.up(high - middle), intervals.up(middle - low)))
+    # What the model loses where it brings a control that is an angle back to [-π, π).
+    size = np.maximum(np.abs(low), np.abs(high))
+    turning = schema.input_angles[dx:] & (size >= np.pi)
+    half = np.where(turning, add_up(half, 4 * ROUNDOFF * (size + 2 * np.pi)), half)
     center = np.concatenate([before.center, middle])
     moved = np.zeros((inputs, before.generators.shape[1] + len(middle)))
     moved[:dx, : before.generators.shape[1]] = before.generators

@@ -31,6 +31,7 @@ _FEW_LEAVES = 64
 """A box that touches more is not looked at leaf by leaf."""
 _PINNED_REACH = 0.05
 """Scaled distance from what all probes agree on at which a tether is fully open, as the model has it."""
+_LESS_THAN_A_TURN = 6.28
 
 
 class Task(NamedTuple):
@@ -323,12 +324,27 @@ class _Over:
             doubt = add_up(doubt, np.where(reach[:, d] == 0, 0.0, multiply_up(off, reach[:, d])))
         low = add_down(add_down(own[0], -line[1]), -doubt)
         high = add_up(add_up(own[1], -line[0]), doubt)
-        low = np.fmax(low, add_down(least[box], -far[box, place]))
-        high = np.fmin(high, add_up(most[box], far[box, place]))
+        by_model = add_down(least[box], -far[box, place]), add_up(most[box], far[box, place])
+        low, high = self._both((low, high), by_model)
         below, above = np.full(len(touched), np.inf), np.full(len(touched), -np.inf)
         np.minimum.at(below, box, low)
         np.maximum.at(above, box, high)
         return below, above
+
+    def _both(self, one: Interval, other: Interval) -> Interval:
+        """What lies in both intervals; anything where nothing does, for then what is stated is false.
+
+        An angle is in each of them up to turns of their own: these are the same where both together reach
+        over less than a turn, and otherwise one of the two has to do.
+        """
+        low, high = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
+        if self.claim.schema.output_angles[self.output]:
+            apart = ~(np.maximum(one[1], other[1]) - np.minimum(one[0], other[0]) < _LESS_THAN_A_TURN)
+            narrower = other[1] - other[0] < one[1] - one[0]
+            low = np.where(apart, np.where(narrower, other[0], one[0]), low)
+            high = np.where(apart, np.where(narrower, other[1], one[1]), high)
+        known = low <= high
+        return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
     def halved(self, boxes: _Boxes) -> _Boxes:
         """Every box in two, along the input that contributes most, or is widest where that is not known."""

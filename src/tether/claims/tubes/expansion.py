@@ -22,6 +22,8 @@ from tether.programs import Program, evaluate
 
 SHELLS = 4
 """Nested boxes over which derivatives are enclosed; with 4 the remainder is 0.63 of what one would give."""
+LESS_THAN_A_TURN = 6.28
+"""Two numbers this near to one another that are the same up to turns are the same."""
 
 
 Over = tuple[Array, Array]
@@ -166,6 +168,26 @@ class Expansion:
         deviation = (deviation + 4 * EPS * np.abs(slope)) * (1 + 32 * EPS)
         moved = np.where(self.reach[:, None] > 0, deviation * self.reach[:, None], 0.0)
         return np.where(np.isnan(moved), np.inf, moved)
+
+
+def both(
+    one: tuple[Array, Array], other: tuple[Array, Array], turning: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """What lies in both of two intervals (..., P); of angles, each of which is up to turns of its own.
+
+    Where both together reach over less than a turn, a number is in each of them with the same turns. Where
+    they do not, what is in both says nothing, and the narrower one is taken.
+    """
+    low, high = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
+    if not turning.any():
+        return low, high
+    together = np.maximum(one[1], other[1]) - np.minimum(one[0], other[0]) < LESS_THAN_A_TURN
+    narrower = other[1] - other[0] < one[1] - one[0]
+    apart = turning & ~together
+    return tuple(
+        np.where(apart, np.where(narrower, second, first), end)
+        for first, second, end in ((one[0], other[0], low), (one[1], other[1], high))
+    )  # type: ignore[return-value]
 
 
 def _less(value: Array, line: Array, reach: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tether.claims.tubes.expansion import LESS_THAN_A_TURN
 from tether.foundation.kernels import compiled
 
 _MANY_LEAVES = 32
@@ -173,8 +174,14 @@ def over_leaves(
                         sizes += turn * abs(count_)
                     doubt = spread * (1.0 + units) + units * (sizes + abs(gap)) + rounding[leaf]
                     doubt += errors[c, piece, p] + width
-                    low = max(gap - doubt, away_low[c, piece, p] - far)
-                    high = min(gap + doubt, away_high[c, piece, p] + far)
+                    low, high = gap - doubt, gap + doubt
+                    least_by_model, most_by_model = away_low[c, piece, p] - far, away_high[c, piece, p] + far
+                    # Each of an angle is up to turns of its own; within less than one they are the same.
+                    whole_range = max(high, most_by_model) - min(low, least_by_model)
+                    if not turning[p] or whole_range < LESS_THAN_A_TURN:
+                        low, high = max(low, least_by_model), min(high, most_by_model)
+                    elif most_by_model - least_by_model < high - low:
+                        low, high = least_by_model, most_by_model
                     slack = 8.0 * unit * (abs(gap) + doubt + far) + 1e-320
                     least[c, n, p] = min(least[c, n, p], low - slack)
                     greatest[c, n, p] = max(greatest[c, n, p], high + slack)

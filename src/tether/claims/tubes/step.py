@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.claims.tubes.controls import Controls
-from tether.claims.tubes.expansion import Expansion, Lines
+from tether.claims.tubes.expansion import Expansion, Lines, both
 from tether.claims.tubes.limits import Reach, TubeLimits
 from tether.claims.tubes.pieces import Pieces, cut, slack_of, too_many
 from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, least_useful, sum_up
@@ -171,10 +171,8 @@ class Stepper:
         away = expansion.away(some, parts, self.schema.output_angles, over)
         finer = self.limits.reach(some, parts, over, away)
         low, high = reach.low.copy(), reach.high.copy()
-        low[:, rows], high[:, rows] = (
-            np.maximum(low[:, rows], finer.low),
-            np.minimum(high[:, rows], finer.high),
-        )
+        known = low[:, rows], high[:, rows]
+        low[:, rows], high[:, rows] = both(known, (finer.low, finer.high), self.schema.output_angles)
         return replace(reach, low=low, high=high)
 
     def _image(
