@@ -25,6 +25,8 @@ FORMATS: dict[str, str] = {
 A module is imported when its format is asked for, so that what it needs stays optional.
 """
 
+IDENTIFIER = r"[A-Za-z][A-Za-z0-9_]{0,62}"
+"""What files and functions may be called."""
 DTYPES = ("float64", "float32")
 WEIGHTS = ("fixed", "inputs")
 
@@ -107,7 +109,7 @@ def _check(to: str, name: str, dtype: str) -> None:
         if value not in known:
             names = ", ".join(f"'{own}'" for own in known)
             raise ValueError(f"`{option}` must be one of {names}; got '{shorten(value)}'.")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name):
+    if not re.fullmatch(IDENTIFIER, name):
         raise ValueError(
             f"`name` must be a letter and then letters, digits or _, at most 63; got '{shorten(name)}'. It "
             "names files and functions."

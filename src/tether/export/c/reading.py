@@ -7,9 +7,11 @@ of code and no word of it is another than Tether's. The claim of the model is th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from tether.export.c.source import read, source
+from tether.export.c.source import Form, header, read, source
 from tether.export.carried import Carried, verify_carried
 from tether.foundation.documents import read_text, shorten
 from tether.foundation.errors import CertificateError, StorageError
@@ -32,7 +34,14 @@ def verify_source(
 ) -> Verification:
     """Establishes the claim of an exported C file again; see :func:`tether.export.verifying.verify`."""
     path = Path(path)
-    return verify_text(path, read_text(path, most=LARGEST_FILE), trusted, certificate, progress, seed=seed)
+    text = read_text(path, most=LARGEST_FILE)
+    form = _form(path, text)
+    beside = path.with_name(f"{form.name}.h")
+    if not beside.is_file():
+        found = verify_text(path, text, trusted, certificate, progress, seed=seed)
+        return replace(found, not_vouched=(*found.not_vouched, f"`{beside.name}`, which is not beside it"))
+    included = {str(beside): (read_text(beside), header)}
+    return verify_text(path, text, trusted, certificate, progress, included, seed=seed)
 
 
 def verify_text(
@@ -41,18 +50,29 @@ def verify_text(
     trusted: TrustedModel | Function,
     certificate: str | Path | None = None,
     progress: Report | None = None,
+    others: Mapping[str, tuple[str, Callable[[Model, Form], str]]] | None = None,
     *,
     seed: int = 0,
 ) -> Verification:
-    """The same of a file's text; `path` is what messages call it."""
-    try:
-        form = read(text)
-    except (ValueError, RecursionError) as error:
-        raise StorageError(f"`{path}` must be a C file exported by Tether; {shorten(error)}.") from None
+    """The same of a file's text; `path` is what messages call it.
+
+    Args:
+        path: what messages call the file.
+        text: of the file.
+        trusted: M.
+        certificate: one that must say the same.
+        progress: told (cells or draws done, to do).
+        others: texts that follow from the same model, by what messages call them, and what writes each.
+        seed: of draws.
+    """
+    form = _form(path, text)
 
     def compare(model: Model) -> None:
         again = source(model, form)
         if again == text:
+            for own, (found, write) in (others or {}).items():
+                if found != write(model, form):
+                    raise CertificateError(f"not verified: `{own}` is not what Tether writes for the model.")
             return
         lines = zip([*text.splitlines(), ""], again.splitlines(), strict=False)
         number = next((k for k, (one, two) in enumerate(lines, 1) if one != two), 0)
@@ -64,3 +84,10 @@ def verify_text(
     what = f"Every line of the C file is what its model is written as in {form.dtype}."
     held = Carried(path, form.file, form.digest, form.dtype, form.certificate, compare, what, _COMPILED)
     return verify_carried(held, trusted, certificate, progress, seed=seed)
+
+
+def _form(path: Path, text: str) -> Form:
+    try:
+        return read(text)
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"`{path}` must be a C file exported by Tether; {shorten(error)}.") from None

@@ -21,6 +21,7 @@ from tether.export.c.layers import layers_of
 from tether.export.c.network import network_code
 from tether.export.c.numbers import literal, table
 from tether.export.c.rooms import STRUCT, compensation, room_code
+from tether.export.exporting import IDENTIFIER
 from tether.model import Model
 
 FORMAT = 1
@@ -112,7 +113,9 @@ def read(text: str) -> Form:
         raise ValueError(f"it has format {about.get('tether_c')!r:.40}, and this Tether writes {FORMAT}")
     keys = ("name", "dtype", "model_sha256", "certificate_sha256")
     name, dtype, digest, sealed = (about.get(key) for key in keys)
-    if not (all(isinstance(own, str) for own in (name, digest, sealed)) and dtype in _KINDS):
+    texts = all(isinstance(own, str) for own in (name, digest, sealed))
+    # A name that is none could bring code of its own.
+    if not (texts and dtype in _KINDS and re.fullmatch(IDENTIFIER, str(name))):
         raise ValueError("it says of itself what no export does")
     file = base64.b64decode(found[3].replace("\n", ""))
     return Form(str(name), str(dtype), certificate, file, str(digest), str(sealed))

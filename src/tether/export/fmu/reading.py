@@ -1,22 +1,25 @@
-"""`verify` of an FMU: of the C file among its sources, and of the other texts, which follow from it."""
+"""`verify` of an FMU: of the C file among its sources, and of all else in it, which follows from that."""
 
 from __future__ import annotations
 
-import tempfile
+import json
+import re
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tether.export.c.reading import verify_text
-from tether.export.c.source import header, read
+from tether.export.c.source import Form, header
+from tether.export.exporting import IDENTIFIER
 from tether.export.fmu.code import interface
 from tether.export.fmu.description import Variables, description
-from tether.files.storage import peek
 from tether.foundation.documents import require_file, shorten
 from tether.foundation.errors import CertificateError, StorageError
 from tether.foundation.limits import LARGEST_FILE
 from tether.foundation.progress import Report
+from tether.model import Model
 from tether.trusted import Function, TrustedModel
 from tether.verification import Verification
 
@@ -34,47 +37,56 @@ def verify_fmu(
     """Establishes the claim of an FMU's sources again; see :func:`tether.export.verifying.verify`."""
     path = Path(path)
     texts = _texts(path)
-    name = next((own.removesuffix("_fmu.c") for own in texts if own.endswith("_fmu.c")), "")
-    place = Path(f"{path}:sources/{name}.c")
-    found = verify_text(place, texts.get(f"{name}.c", ""), trusted, certificate, progress, seed=seed)
-    for own, text in _expected(texts[f"{name}.c"]).items():
-        if texts.get(own) != text:
-            raise CertificateError(
-                f"not verified: `{own}` of `{path}` is not what Tether writes for its model."
-            )
-    return replace(found, not_vouched=(*found.not_vouched, _BINARIES))
+    found = (re.fullmatch(rf"sources/({IDENTIFIER})_fmu\.c", own) for own in texts)
+    name = next((own[1] for own in found if own), "")
+    source, writers = f"sources/{name}.c", _writers(name)
+    # What else is there would be found by a compiler before its own, or overwrite one of these.
+    strange = sorted(set(texts) ^ {source, *writers})
+    if strange:
+        name = strange[0]
+        raise CertificateError(f"not verified: `{path}` must hold what Tether writes; `{name}` differs.")
+    others = {f"{path}:{own}": (texts[own], write) for own, write in writers.items()}
+    place = Path(f"{path}:{source}")
+    shown = verify_text(place, texts[source], trusted, certificate, progress, others, seed=seed)
+    return replace(shown, not_vouched=(*shown.not_vouched, _BINARIES))
 
 
 def _texts(path: Path) -> dict[str, str]:
-    """The sources by name, and the description."""
+    """All that it holds but for the binaries, by name."""
     require_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            wanted = {
-                name: entry
-                for name, entry in entries.items()
-                if name == "modelDescription.xml" or name.startswith("sources/")
-            }
-            if sum(entry.file_size for entry in wanted.values()) > LARGEST_FILE:
+            entries = archive.infolist()
+            if len({entry.filename for entry in entries}) != len(entries):
+                raise ValueError("it has two files of one name")
+            binary = re.compile(rf"binaries/[A-Za-z0-9_-]+/{IDENTIFIER}\.(so|dll|dylib)")
+            wanted = [entry for entry in entries if not binary.fullmatch(entry.filename)]
+            if sum(entry.file_size for entry in wanted) > LARGEST_FILE:
                 raise ValueError("it would be larger than any of ours")
-            return {
-                name.removeprefix("sources/"): archive.read(entry).decode() for name, entry in wanted.items()
-            }
-    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, EOFError) as error:
+            return {entry.filename: archive.read(entry).decode() for entry in wanted}
+    except (
+        zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, EOFError, RuntimeError
+    ) as error:  # fmt: skip
         raise StorageError(f"`{path}` must be an FMU exported by Tether; {shorten(error)}.") from None
 
 
-def _expected(source: str) -> dict[str, str]:
-    """Every other text, from a source file that was found to be genuine."""
-    form = read(source)
-    with tempfile.TemporaryDirectory() as folder:
-        held = Path(folder) / "model.safetensors"
-        held.write_bytes(form.file)
-        model = peek(held)
-    variables, name = Variables(model.schema), form.name
+def _writers(name: str) -> dict[str, Callable[[Model, Form], str]]:
+    """Of every other text, what writes it."""
+
+    def code(model: Model, form: Form) -> str:
+        return interface(Variables(model.schema), form.name, form.digest)
+
+    def described(model: Model, form: Form) -> str:
+        sources = [f"{form.name}.c", f"{form.name}_fmu.c"]
+        return description(Variables(model.schema), form.name, form.digest, sources)
+
+    def certified(model: Model, form: Form) -> str:
+        del model
+        return json.dumps(form.certificate, indent=2)
+
     return {
-        f"{name}.h": header(model, form),
-        f"{name}_fmu.c": interface(variables, name, form.digest),
-        "modelDescription.xml": description(variables, name, form.digest, [f"{name}.c", f"{name}_fmu.c"]),
+        "modelDescription.xml": described,
+        f"sources/{name}.h": header,
+        f"sources/{name}_fmu.c": code,
+        "resources/certificate.json": certified,
     }
