@@ -18,7 +18,7 @@ from tether.fitting import CONSTRAINED, TETHERED, VANILLA, FitConfig
 from tether.learning.training import TrainingConfig
 from tether.report import boxes
 from tether.report.building import build_report, run_lead
-from tether.report.tables import cost_line, domain_lines, recheck_line
+from tether.report.tables import cost_line, domain_lines, errors_grid, recheck_line
 
 
 @pytest.fixture(scope="module")
@@ -242,3 +242,15 @@ def test_sentences_are_for_people(small_demo):
     told = cost_line(ApproximationCost((0.1,), None, None, 0.9, 1.0, (0.2,), 0.0822))
     assert "out of reach of the model for 8.22 % of held-out measurements" in told
     assert "Γ" not in told and "tether miss" not in told
+
+
+def test_many_outputs_are_listed_down_the_page():
+    def run(name, outputs):
+        measured = {f"y{k}": 0.1 * k for k in range(outputs)}
+        return {"method": name, "rmse": measured, "worst_error": measured}
+
+    few = errors_grid([run("Trusted", 3), run("Direct", 3)], {"y1": "m"})
+    assert few is not None and few.header == ("method", "y0", "y1 [m]", "y2")
+    many = errors_grid([run("Trusted", 13), run("Direct", 13)], {"y1": "m"})
+    assert many is not None and many.header == ("output", "Trusted", "Direct")
+    assert len(many.rows) == 13 and many.rows[1] == ("y1 [m]", "0.1 (0.1)", "0.1 (0.1)")

@@ -20,6 +20,10 @@ SYMBOLS = (
 """What the letters mean, to be said where they first appear."""
 
 
+_MOST_ACROSS = 4
+"""Outputs that fit beside one another on a screen."""
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table before it is drawn: a title, a header, rows of text, the first column left aligned."""
@@ -88,6 +92,8 @@ def errors_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Gri
         (run_name(run), *(f"{_of(run, 'rmse', name)} ({_of(run, 'worst_error', name)})" for name in names))
         for run in held
     ]
+    if len(names) > _MOST_ACROSS and len(names) >= len(rows):  # down the page there is room for any number
+        header, *rows = zip(("output", *header[1:]), *rows, strict=True)
     return Grid("Error on held-out data by output: root mean square (worst)", header, tuple(rows))
 
 
