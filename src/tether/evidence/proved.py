@@ -34,6 +34,8 @@ class Proved(Evidence):
     def lacking(self, trusted: TrustedModel, kind: str, question: Question | None = None) -> str | None:
         """The construct, and the user's line, that cannot be enclosed over the box."""
         del kind
+        if trusted.black_box:
+            return f"M ({trusted.name}) cannot be proved: {trusted.black_box} computes it, a black box"
         if question is None:
             return None
         try:

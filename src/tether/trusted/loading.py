@@ -1,4 +1,4 @@
-"""A trusted model from ``package.module:function`` or ``path/to/file.py:function``."""
+"""A trusted model from wherever it is: an object, ``module:name``, ``file.py:name``, or a file of its own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from cloudpickle import register_pickle_by_value
 
 from tether.foundation.documents import shorten
 from tether.trusted import TrustedModel, as_trusted
+from tether.trusted.forms import SUFFIXES
 
 
-def load_trusted(spec: str) -> TrustedModel:
-    """The function, or the :class:`TrustedModel`, that `spec` names."""
-    source, colon, name = spec.rpartition(":")
+def load_trusted(spec: Any, **options: Any) -> TrustedModel:
+    """The trusted model that `spec` is, or names.
+
+    Args:
+        spec: ``package.module:name`` or ``path/to/file.py:name`` of a function or of a model in another form;
+            the path of an ``.onnx``, ``.fmu`` or ``.xml`` (MuJoCo) file; or such an object itself.
+        options: what a form must be told: ``states=``, ``controls=`` (how many, of a JAX function),
+            ``frame_skip=`` (MuJoCo), ``step=``, ``substeps=`` (an FMU).
+    """
+    if not isinstance(spec, str | Path) or (Path(spec).suffix in SUFFIXES):
+        return as_trusted(spec, **options)
+    source, colon, name = str(spec).rpartition(":")
     if not colon or not source or not name:
-        raise ValueError(f"`trusted` must be module:function or file.py:function; got '{shorten(spec)}'.")
+        raise ValueError(
+            f"`trusted` must be module:function or file.py:function, or a file {', '.join(SUFFIXES)}; got "
+            f"'{shorten(spec)}'."
+        )
     module = _load_file(Path(source)) if source.endswith(".py") else _load_module(source)
     if not hasattr(module, name):
         public = ", ".join(n for n in vars(module) if not n.startswith("_") and callable(vars(module)[n]))
@@ -27,7 +41,7 @@ def load_trusted(spec: str) -> TrustedModel:
             f"It has: {shorten(public) or 'none'}."
         )
     try:
-        return as_trusted(getattr(module, name))
+        return as_trusted(getattr(module, name), **options)
     except TypeError as error:
         raise ValueError(str(error)) from None
 

@@ -33,7 +33,23 @@ Function = Callable[[Array, Array], ArrayLike]
 
 _BATCH = 1 << 16
 _SLOW_BATCH = 256
+_COMPARED = 10_000
 _NO_NUMBERS = (str, bytes, complex, type(None))
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Where a translated model came from.
+
+    Attributes:
+        form: SymPy, CasADi, torch, ONNX or JAX.
+        original: its own values, as a function of (states, controls); NaN where it has none.
+        tolerance: how far the two may be apart, times 1 + the size of the value: its own roundings.
+    """
+
+    form: str
+    original: Function
+    tolerance: float = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +67,8 @@ class TrustedModel:
         jacobian_lipschitz: constants of the Jacobian of M's outputs, (P,) or a number, in physical units:
             ``|J_j(s) - J_j(s')|_2 <= H_j |s - s'|_2``.
         jobs: processes to spread the evaluation over, as joblib counts them (-1: all cores).
+        translation: of a model that came in another form, what `function` was translated from.
+        black_box: the simulator that computes it, into which no proof can look; "" for none.
     """
 
     function: Function
@@ -59,6 +77,8 @@ class TrustedModel:
     increment_lipschitz: ArrayLike | None = None
     jacobian_lipschitz: ArrayLike | None = None
     jobs: int = 1
+    translation: Translation | None = None
+    black_box: str = ""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -73,14 +93,18 @@ class TrustedModel:
         function = self.function
         return getattr(function, "__qualname__", type(function).__qualname__)
 
+    @property
+    def source(self) -> str | None:
+        """The function's source text, of a translated model too; None where Python cannot show it."""
+        try:
+            return inspect.getsource(self.function)
+        except (OSError, TypeError):
+            return None
+
     @cached_property
     def source_digest(self) -> str | None:
         """SHA-256 of the function's source text, None where Python cannot show it."""
-        try:
-            text = inspect.getsource(self.function)
-        except (OSError, TypeError):
-            return None
-        return hashlib.sha256(text.encode()).hexdigest()
+        return None if self.source is None else hashlib.sha256(self.source.encode()).hexdigest()
 
     def __call__(
         self, states: Array, controls: Array, schema: Schema, *, progress: Report | None = None
@@ -174,16 +198,12 @@ class TrustedModel:
         return jacobian
 
 
-def as_trusted(trusted: TrustedModel | Function) -> TrustedModel:
-    """`trusted` as a :class:`TrustedModel`."""
-    return trusted if isinstance(trusted, TrustedModel) else TrustedModel(trusted)
-
-
 def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
     """Calls M a few times and raises unless it keeps its contract.
 
     Checked: it does not raise, returns finite numbers of shape (N, P), gives the same answer twice,
-    leaves its arguments alone, and answers a row the same alone as among others.
+    leaves its arguments alone, and answers a row the same alone as among others. If it was translated from
+    another form, the two are compared at 10,000 points: rows of `inputs`, and points between them.
 
     Args:
         trusted: the model.
@@ -207,6 +227,43 @@ def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
             alone, close, schema, "must treat rows independently", f"the {place} row alone and in a batch",
             "Use axis=-1, not the whole batch.",
         )  # fmt: skip
+    if trusted.translation is not None:
+        _check_translation(trusted, trusted.translation, inputs, schema)
+
+
+def _check_translation(
+    trusted: TrustedModel, translation: Translation, inputs: Array, schema: Schema
+) -> None:
+    """Raises where the original, asked once more, says otherwise than its translation."""
+    rng = np.random.default_rng(0x7E7)
+    own = inputs[rng.permutation(len(inputs))[: _COMPARED // 2]]
+    between = rng.uniform(inputs.min(axis=0), inputs.max(axis=0), (_COMPARED - len(own), inputs.shape[1]))
+    points, dx = np.concatenate([own, between]), len(schema.states)
+    try:
+        with np.errstate(all="ignore"):
+            theirs = _as_numbers(translation.original(points[:, :dx].copy(), points[:, dx:].copy()))
+            ours = _as_numbers(trusted.function(points[:, :dx].copy(), points[:, dx:].copy()))
+    except Exception as error:
+        raise TrustedModelError(
+            f"`trusted` must answer in its own form; {translation.form} raised {type(error).__name__}: "
+            f"{error}."
+        ) from error
+    if ours.shape != theirs.shape:
+        raise TrustedModelError(
+            f"`trusted` must return shape {ours.shape}; {translation.form} returned {theirs.shape}."
+        )
+    # Where neither has an answer there is nothing to compare; between the data there may be such places.
+    both = np.isfinite(theirs) & np.isfinite(ours)
+    with np.errstate(invalid="ignore"):
+        wrong = both & (np.abs(ours - theirs) > translation.tolerance * (1 + np.abs(theirs)))
+    wrong[: len(own)] |= np.isfinite(theirs[: len(own)]) != np.isfinite(ours[: len(own)])
+    if wrong.any():
+        row, output = (int(k) for k in np.argwhere(wrong)[0])
+        raise TrustedModelError(
+            f"`trusted` must be what it was translated from; {translation.form} says "
+            f"{float(theirs[row, output])!r} and its translation {float(ours[row, output])!r} for output "
+            f"'{schema.outputs[output]}' at {points[row].tolist()}. Please report it."
+        )
 
 
 def _check_same(one: Array, two: Array, schema: Schema, rule: str, what: str, remedy: str) -> None:

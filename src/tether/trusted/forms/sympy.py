@@ -1,0 +1,170 @@
+"""A SymPy model: a pair of matrices, inputs (states, then controls) and outputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tether.data import Array
+from tether.trusted.forms.form import Form, needed, refuse
+from tether.trusted.forms.writing import Writer, columns_function, number_text
+from tether.trusted.model import Translation, TrustedModel
+
+_FUNCTIONS = {
+    "sin": "np.sin", "cos": "np.cos", "tan": "np.tan", "asin": "np.arcsin", "acos": "np.arccos",
+    "atan": "np.arctan", "sinh": "np.sinh", "cosh": "np.cosh", "tanh": "np.tanh", "asinh": "np.arcsinh",
+    "acosh": "np.arccosh", "atanh": "np.arctanh", "exp": "np.exp", "log": "np.log", "Abs": "np.abs",
+    "sign": "np.sign", "floor": "np.floor", "ceiling": "np.ceil", "atan2": "np.arctan2",
+    "Not": "np.logical_not",
+}  # fmt: skip
+_FOLDED = {"Min": "np.minimum", "Max": "np.maximum", "And": "np.logical_and", "Or": "np.logical_or"}
+_COMPARISONS = {
+    "StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=",
+    "Equality": "==", "Unequality": "!=",
+}  # fmt: skip
+
+
+def _holds(value: Any) -> bool:
+    matrix = sys.modules["sympy"].MatrixBase
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(m, matrix) for m in value)
+
+
+def _read(pair: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
+    """Expression by expression; equal ones once."""
+    sympy = needed("sympy", "sympy")
+    inputs, outputs = (list(matrix) for matrix in pair)
+    if not all(isinstance(symbol, sympy.Symbol) for symbol in inputs):
+        raise ValueError("`trusted` must be a pair of matrices, the first of symbols; got other expressions.")
+    strange = set().union(*(sympy.sympify(out).free_symbols for out in outputs)) - set(inputs)
+    if strange:
+        names = ", ".join(sorted(map(str, strange)))
+        raise ValueError(
+            f"`trusted` must name all its symbols among the inputs; got {names}. Use .subs first."
+        )
+    if states is not None and controls is not None and states + controls != len(inputs):
+        raise ValueError(f"`trusted` must have {states + controls} inputs; got {len(inputs)}.")
+    writer = Writer()
+    known = {symbol: writer.column(k) for k, symbol in enumerate(inputs)}
+    texts = [_text(sympy.sympify(out), known, writer) for out in outputs]
+    function = columns_function(writer, texts, inputs=len(inputs), form="SymPy", name="sympy_model")
+    return TrustedModel(function, translation=Translation("SymPy", _original(sympy, inputs, outputs)))
+
+
+def _original(sympy: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[[Array, Array], Array]:
+    """By SymPy's own printer for Python's `math`, row by row."""
+    plain = sympy.lambdify(list(inputs), list(outputs), modules="math")
+
+    def original(states: Array, controls: Array) -> Array:
+        rows = np.concatenate([states, controls], axis=1)
+        answers = np.full((len(rows), len(outputs)), np.nan)
+        for k, row in enumerate(rows):
+            try:
+                answers[k] = plain(*row)
+            except (ValueError, ZeroDivisionError, OverflowError, TypeError):
+                continue  # not defined there
+        return answers
+
+    return original
+
+
+def _text(expression: Any, known: dict[Any, str], writer: Writer) -> str:
+    """The name, or the number, that an expression has in the source."""
+    waiting = [expression]
+    while waiting:  # deep expressions would exhaust Python's stack
+        one = waiting[-1]
+        missing = [part for part in _parts(one) if part not in known]
+        if one in known:
+            waiting.pop()
+        elif missing:
+            waiting += missing
+        else:
+            waiting.pop()
+            known[one] = _written(one, known, writer)
+    return known[expression]
+
+
+def _parts(expression: Any) -> Sequence[Any]:
+    if expression.is_Number or expression.is_NumberSymbol:
+        return ()
+    if type(expression).__name__ == "Piecewise":
+        return [part for pair in expression.args for part in pair.args]
+    return expression.args
+
+
+def _written(expression: Any, known: dict[Any, str], writer: Writer) -> str:
+    if expression.is_Number or expression.is_NumberSymbol:
+        return number_text(expression)
+    if expression.is_Mul:
+        return _product(expression, known, writer)
+    parts = [known[part] for part in _parts(expression)]
+    if expression.is_Add:
+        return _folded("+", parts, writer)
+    if expression.is_Pow:
+        return _power(parts[0], expression.args[1], parts[1], writer)
+    return _called(type(expression).__name__, parts, writer)
+
+
+def _called(kind: str, parts: Sequence[str], writer: Writer) -> str:
+    """Functions, comparisons and choices, by the name of their class."""
+    if kind in ("BooleanTrue", "BooleanFalse"):
+        return kind.removeprefix("Boolean")
+    if kind in _COMPARISONS:
+        return writer.write(f"{parts[0]} {_COMPARISONS[kind]} {parts[1]}")
+    if kind in _FOLDED:
+        found = parts[0]
+        for part in parts[1:]:
+            found = writer.write(f"{_FOLDED[kind]}({found}, {part})")
+        return found
+    if kind == "Piecewise":
+        return _choice(parts, writer)
+    if kind in _FUNCTIONS:
+        return writer.write(f"{_FUNCTIONS[kind]}({', '.join(parts)})")
+    raise refuse("SymPy model", f"`{kind}`")
+
+
+def _folded(sign: str, parts: Sequence[str], writer: Writer) -> str:
+    found = parts[0]
+    for part in parts[1:]:
+        found = writer.write(f"{found} {sign} {part}")
+    return found
+
+
+def _product(expression: Any, known: dict[Any, str], writer: Writer) -> str:
+    """Factors with a power below 0 are divided by: one operation, and one rounding, less."""
+    above, below = [], []
+    for factor in expression.args:
+        if factor.is_Pow and factor.args[1].is_Number and factor.args[1].is_negative:
+            base, exponent = factor.args
+            below.append(_power(known[base], -exponent, number_text(-exponent), writer))
+        else:
+            above.append(known[factor])
+    if above[:1] == ["(-1.0)"] and len(above) > 1:
+        above = [writer.write(f"-{above[1]}"), *above[2:]]
+    top = _folded("*", above, writer) if above else "1.0"
+    return writer.write(f"{top} / {_folded('*', below, writer)}") if below else top
+
+
+def _power(base: str, exponent: Any, text: str, writer: Writer) -> str:
+    if exponent.is_Number and exponent.is_negative:
+        return writer.write(f"1.0 / {_power(base, -exponent, number_text(-exponent), writer)}")
+    if exponent.is_Integer:
+        return base if exponent == 1 else writer.write(f"{base} ** {int(exponent)}")
+    if exponent.is_Rational and (exponent.p, exponent.q) == (1, 2):
+        return writer.write(f"np.sqrt({base})")
+    return writer.write(f"{base} ** {text}")
+
+
+def _choice(parts: Sequence[str], writer: Writer) -> str:
+    """Pieces in order; the last must be for all that is left."""
+    if parts[-1] != "True":
+        raise refuse("SymPy model", "a Piecewise without a last piece for all else")
+    found = parts[-2]
+    for value, condition in reversed(list(zip(parts[:-2:2], parts[1:-2:2], strict=True))):
+        found = writer.write(f"np.where({condition}, {value}, {found})")
+    return found
+
+
+FORM = Form("sympy", _holds, _read)

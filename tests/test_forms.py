@@ -1,0 +1,299 @@
+"""Trusted models in other forms: each becomes NumPy source that says what the original says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tether
+from tether.data import Array, make_schema
+from tether.foundation.errors import TrustedModelError
+from tether.programs import enclose, trace
+from tether.trusted import Translation, TrustedModel, as_trusted, check_trusted
+from tether.trusted.forms.form import needed
+from tether.verification.tracing import trace as trace_again
+
+SCHEMA = make_schema(["angle", "speed"], ["torque"])
+INPUTS = np.random.default_rng(0).uniform(-2, 2, (300, 3))
+LOWER, UPPER = np.array([[0.1, 0.2, -0.3]]), np.array([[0.3, 0.4, 0.3]])
+
+
+def reference(states: Array, controls: Array) -> Array:
+    """The pendulum that all forms below are."""
+    angle, speed = states[:, 0], states[:, 1]
+    drag = np.where(speed > 0, speed**2, -(speed**2))
+    speed = speed + 0.05 * (controls[:, 0] - 9.81 * np.sin(angle) - drag)
+    return np.stack([angle + 0.05 * speed, np.clip(speed, -2.5, 2.5)], axis=1)
+
+
+def of_sympy():
+    sympy = pytest.importorskip("sympy")
+    angle, speed, torque = sympy.symbols("angle speed torque")
+    drag = sympy.Piecewise((speed**2, speed > 0), (-(speed**2), True))
+    after = speed + sympy.Float("0.05") * (torque - sympy.Float("9.81") * sympy.sin(angle) - drag)
+    clipped = sympy.Min(sympy.Max(after, -2.5), 2.5)
+    return sympy.Matrix([angle, speed, torque]), sympy.Matrix([angle + after / 20, clipped])
+
+
+def of_casadi():
+    casadi = pytest.importorskip("casadi")
+    x, u = casadi.MX.sym("x", 2), casadi.MX.sym("u")
+    drag = casadi.if_else(x[1] > 0, x[1] ** 2, -(x[1] ** 2))
+    after = x[1] + 0.05 * (u - 9.81 * casadi.sin(x[0]) - drag)
+    clipped = casadi.fmin(casadi.fmax(after, -2.5), 2.5)
+    return casadi.Function("pendulum", [x, u], [casadi.vertcat(x[0] + 0.05 * after, clipped)])
+
+
+class Pendulum(nn.Module):
+    def forward(self, states, controls):
+        drag = torch.where(states[:, 1] > 0, states[:, 1] ** 2, -(states[:, 1] ** 2))
+        after = states[:, 1] + 0.05 * (controls[:, 0] - 9.81 * torch.sin(states[:, 0]) - drag)
+        return torch.stack([states[:, 0] + 0.05 * after, torch.clamp(after, -2.5, 2.5)], dim=1)
+
+
+def of_onnx():
+    onnx = pytest.importorskip("onnx")
+    node, tensor = onnx.helper.make_node, onnx.helper.make_tensor
+    double = onnx.TensorProto.DOUBLE
+
+    def number(name, *values):
+        return tensor(name, double, [len(values)] if len(values) > 1 else [], values)
+
+    nodes = [
+        node("Split", ["s", "one_one"], ["angle", "speed"], axis=1),
+        node("Sin", ["angle"], ["sine"]),
+        node("Mul", ["sine", "gravity"], ["pull"]),
+        node("Mul", ["speed", "speed"], ["square"]),
+        node("Neg", ["square"], ["minus"]),
+        node("Greater", ["speed", "zero"], ["forward"]),
+        node("Where", ["forward", "square", "minus"], ["drag"]),
+        node("Sub", ["c", "pull"], ["less"]),
+        node("Sub", ["less", "drag"], ["rate"]),
+        node("Mul", ["rate", "step"], ["change"]),
+        node("Add", ["speed", "change"], ["after"]),
+        node("Mul", ["after", "step"], ["turn"]),
+        node("Add", ["angle", "turn"], ["turned"]),
+        node("Clip", ["after", "least", "most"], ["clipped"]),
+        node("Concat", ["turned", "clipped"], ["y"], axis=1),
+    ]
+    constants = [
+        number("gravity", 9.81), number("zero", 0.0), number("step", 0.05), number("least", -2.5),
+        number("most", 2.5), tensor("one_one", onnx.TensorProto.INT64, [2], [1, 1]),
+    ]  # fmt: skip
+    value = onnx.helper.make_tensor_value_info
+    inputs = [value("s", double, ["n", 2]), value("c", double, ["n", 1])]
+    graph = onnx.helper.make_graph(nodes, "pendulum", inputs, [value("y", double, ["n", 2])], constants)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+
+
+FORMS = {"SymPy": of_sympy, "CasADi": of_casadi, "torch": Pendulum, "ONNX": of_onnx}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_pendulum_in_every_form_is_the_pendulum(name: str) -> None:
+    trusted = as_trusted(FORMS[name]())
+    check_trusted(trusted, INPUTS, SCHEMA)
+    assert trusted.translation is not None and trusted.translation.form == name
+    states, controls = INPUTS[:, :2], INPUTS[:, 2:]
+    np.testing.assert_allclose(trusted.function(states, controls), reference(states, controls), atol=1e-14)
+    assert f"Translated from {name}" in (trusted.source or "") and "np.sin" in (trusted.source or "")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_translated_is_enclosed_as_what_is_written(name: str) -> None:
+    trusted = as_trusted(FORMS[name]())
+    ours, theirs = (enclose(f, LOWER, UPPER, states=2) for f in (trusted.function, reference))
+    np.testing.assert_allclose(ours.lower, theirs.lower, rtol=1e-9)
+    np.testing.assert_allclose(ours.jacobian_upper, theirs.jacobian_upper, rtol=1e-9)
+    points = np.random.default_rng(1).uniform(LOWER, UPPER, (1000, 3))
+    values = trusted.function(points[:, :2], points[:, 2:])
+    assert (ours.lower <= values).all() and (values <= ours.upper).all()
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_verifier_follows_it_too(name: str) -> None:
+    trusted = as_trusted(FORMS[name]())
+    assert len(trace(trusted.function, states=2, controls=1).tape.outputs) == 2
+    assert trace_again(trusted.function, states=2, controls=1, outputs=2) is not None
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_read_the_same_each_time(name: str) -> None:
+    one, two = as_trusted(FORMS[name]()), as_trusted(FORMS[name]())
+    assert one.source_digest == two.source_digest and one.function is two.function
+
+
+def test_weights_are_part_of_the_digest() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    before = as_trusted(net).source_digest
+    with torch.no_grad():
+        net[0].weight[0, 0] += 1e-3
+    assert as_trusted(net).source_digest != before
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Tanh(), nn.ReLU(), nn.Sigmoid(), nn.SiLU(), nn.Softplus(), nn.Softsign(), nn.LeakyReLU(0.2),
+              nn.ELU(0.7), nn.Hardtanh(-0.5, 0.6), nn.ReLU6(), nn.Dropout(0.5)], ids=lambda v: type(v).__name__,
+)  # fmt: skip
+def test_layers_are_what_torch_computes(layer: nn.Module) -> None:
+    torch.manual_seed(0)
+    check_trusted(as_trusted(nn.Sequential(nn.Linear(3, 5), layer, nn.Linear(5, 2))), INPUTS, SCHEMA)
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2, bias=False))
+        self.scale = nn.Parameter(torch.tensor([0.1, 0.3]))
+
+    def forward(self, inputs):
+        mean = torch.mean(inputs, dim=-1, keepdim=True)
+        return inputs[..., :2] + self.scale * self.net(inputs) + torch.cat([mean, mean.sin()], dim=1)
+
+
+def test_a_module_with_structure_of_its_own() -> None:
+    trusted = as_trusted(Residual())
+    check_trusted(trusted, INPUTS, SCHEMA)
+    found = enclose(trusted.function, LOWER, UPPER, states=2)
+    assert (found.lower < found.upper).all()
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_onnx_file_of_float32_by_its_path(tmp_path: Path, fixed: bool) -> None:
+    onnx = pytest.importorskip("onnx")
+    rng, path = np.random.default_rng(0), tmp_path / "net.onnx"
+    arrays = {"w": rng.normal(size=(6, 3)), "b": rng.normal(size=6), "v": rng.normal(size=(6, 2))}
+    value, single = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Gemm", ["x", "w", "b"], ["h"], transB=1),
+            onnx.helper.make_node("Relu", ["h"], ["r"]),
+            onnx.helper.make_node("MatMul", ["r", "v"], ["y"]),
+        ],
+        "net",
+        [value("x", single, [1 if fixed else "n", 3])],
+        [value("y", single, [1 if fixed else "n", 2])],
+        [onnx.numpy_helper.from_array(a.astype(np.float32), k) for k, a in arrays.items()],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    trusted = tether.load_trusted(str(path))
+    check_trusted(trusted, INPUTS, SCHEMA)
+    assert trusted.name == "net_onnx"
+    assert as_trusted(path).source_digest == trusted.source_digest
+
+
+def test_a_translation_that_is_wrong_is_found() -> None:
+    wrong = TrustedModel(reference, translation=Translation("Test", lambda s, u: reference(s, u) + 1e-6))
+    with pytest.raises(TrustedModelError, match="must be what it was translated from; Test says"):
+        check_trusted(wrong, INPUTS, SCHEMA)
+
+
+def test_one_that_differs_only_between_the_data_is_found() -> None:
+    def elsewhere(states, controls):
+        return reference(states, controls) + 1e-3 * (np.abs(states[:, :1]) < 0.3)
+
+    corners = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T.astype(float)
+    with pytest.raises(TrustedModelError, match="must be what it was translated from"):
+        check_trusted(TrustedModel(reference, translation=Translation("Test", elsewhere)), corners, SCHEMA)
+
+
+def test_what_is_not_known_is_refused_by_name() -> None:
+    sympy, casadi = pytest.importorskip("sympy"), pytest.importorskip("casadi")
+    x, y = sympy.symbols("x y")
+    with pytest.raises(ValueError, match="SymPy model has `erf`"):
+        as_trusted((sympy.Matrix([x]), sympy.Matrix([sympy.erf(x)])))
+    with pytest.raises(ValueError, match="must name all its symbols among the inputs; got y"):
+        as_trusted((sympy.Matrix([x]), sympy.Matrix([x + y])))
+    s = casadi.SX.sym("s")
+    with pytest.raises(ValueError, match="CasADi function has instruction"):
+        as_trusted(casadi.Function("f", [s], [casadi.erf(s)]))
+    with pytest.raises(ValueError, match="3 inputs"):
+        as_trusted(casadi.Function("f", [s, casadi.SX.sym("a"), casadi.SX.sym("b")], [s]))
+    with pytest.raises(ValueError, match="torch module has a layer `GELU`"):
+        as_trusted(nn.Sequential(nn.Linear(3, 2), nn.GELU()))
+    with pytest.raises(ValueError, match="torch.fx cannot follow"):
+        as_trusted(Branching())
+
+
+class Branching(nn.Module):
+    def forward(self, inputs):
+        return inputs if inputs.sum() > 0 else -inputs
+
+
+def test_a_missing_library_is_named_with_its_extra() -> None:
+    with pytest.raises(ValueError, match=r"Use pip install 'tether\[onnx\]'"):
+        needed("no_such_library", "onnx")
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".xml", ".fmu"])
+def test_a_file_that_is_not_there(suffix: str) -> None:
+    with pytest.raises(ValueError, match="must name an existing file"):
+        tether.load_trusted(f"nowhere{suffix}")
+
+
+def test_a_file_that_is_no_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(ValueError, match="must be an ONNX model; bad.onnx"):
+        tether.load_trusted(tmp_path / "bad.onnx")
+
+
+def test_sympy_functions_and_powers_are_sympys() -> None:
+    sympy = pytest.importorskip("sympy")
+    x, y, z = sympy.symbols("x y z")
+    terms = sympy.Matrix(
+        [
+            (x**3 - 2 / (3 + y**2)) * sympy.sqrt(5 + z) ** -3 + sympy.atan2(y, 4 + x) + x**-2 * 0 + sympy.pi,
+            sympy.Piecewise((x, sympy.And(x > 0, y > 0)), (y, sympy.Or(z > 1, sympy.Not(x < -1))), (z, True))
+            + sympy.exp(-x) * abs(y) + sympy.sign(z) + sympy.Max(x, y, z) + (3 + x) ** sympy.Rational(5, 3),
+        ]
+    )  # fmt: skip
+    check_trusted(as_trusted((sympy.Matrix([x, y, z]), terms)), INPUTS, SCHEMA)
+
+
+def test_casadi_instructions_are_casadis() -> None:
+    casadi = pytest.importorskip("casadi")
+    x, u = casadi.SX.sym("x", 2), casadi.SX.sym("u")
+    one = casadi.fmod(x[0] * 3, 0.7) + casadi.sqrt(x[1] ** 2 + 1) + (x[0] > u) * casadi.fabs(u) + 2 * x[1]
+    two = casadi.if_else(casadi.logic_and(x[0] > 0, x[1] != u), 1 / (3 + u), x[0] ** 3) + casadi.exp(
+        x[1] ** -2.0 * 0
+    )
+    check_trusted(as_trusted(casadi.Function("f", [x, u], [casadi.vertcat(one, two)])), INPUTS, SCHEMA)
+
+
+def test_a_matrix_product_with_zeros_in_it() -> None:
+    casadi = pytest.importorskip("casadi")
+    x, u = casadi.MX.sym("x", 2), casadi.MX.sym("u")
+    sparse = casadi.sparsify(casadi.DM([[1.0, 0.1], [0.0, 0.9]]))
+    f = casadi.Function("f", [x, u], [sparse @ x + casadi.vertcat(0, u)])
+    check_trusted(as_trusted(f), INPUTS, SCHEMA)
+    constant = casadi.Function("g", [x, u], [casadi.vertcat(1.5, x[0])])
+    check_trusted(as_trusted(constant), INPUTS, SCHEMA)
+
+
+def test_jax_in_a_process_of_its_own() -> None:
+    pytest.importorskip("jax")
+    script = Path(__file__).with_name("jax_models.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "5 models" in done.stdout
+
+
+def test_mujoco_is_a_black_box_with_derivatives() -> None:
+    pytest.importorskip("mujoco")
+    import mujoco
+
+    from mujoco_models import PENDULUM, differences
+
+    trusted = tether.load_trusted(mujoco.MjModel.from_xml_string(PENDULUM), frame_skip=5)
+    assert trusted.black_box == "MuJoCo" and trusted.jacobian is not None
+    check_trusted(trusted, INPUTS, SCHEMA)
+    exact = np.asarray(trusted.jacobian(INPUTS[:5, :2], INPUTS[:5, 2:]))
+    np.testing.assert_allclose(exact, differences(trusted.function, INPUTS[:5]), atol=1e-5)
