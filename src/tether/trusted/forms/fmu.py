@@ -1,5 +1,0 @@
-"""Soon."""
-
-from tether.trusted.forms.form import Form, needed
-
-FORM = Form("fmpy", lambda value: False, needed, ".fmu")
