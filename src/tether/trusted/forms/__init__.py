@@ -1,8 +1,8 @@
 """Forms of M other than a NumPy function, one file for each; a new one is a file and a line in `FORMS`.
 
 SymPy, CasADi, torch, ONNX and JAX models are translated into NumPy source, operation by operation: what is
-proved is proved of that. That it is the original, to rounding, is checked at 10,000 points, not proved. MuJoCo
-models are black boxes with derivatives of their own.
+proved is proved of that. That it is the original, to rounding, is checked at 10,000 points, not proved.
+MuJoCo models are black boxes with derivatives of their own.
 """
 
 from __future__ import annotations
