@@ -9,6 +9,7 @@ import pytest
 
 import tether
 from tether.claims.tubes import attack_tube, save_tube, tube
+from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Transitions, make_schema
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.methods import train_method
@@ -26,11 +27,16 @@ def shallow(states, controls):
     return np.column_stack([states[:, 0], 0.4 * states[:, 0] ** 2])
 
 
-def _learned(function, leaves, noise):
+def steered(states, controls):
+    """Not the same at π and at -π."""
+    return np.column_stack([states[:, 0] + 0.1 * controls[:, 0], states[:, 1]])
+
+
+def _learned(function, leaves, noise, angle="heading"):
     rng = np.random.default_rng(0)
     inputs = rng.uniform(-1, 1, (200, 3))
     after = function(inputs[:, :2], inputs[:, 2:]) + noise * rng.normal(size=(200, 2))
-    schema = make_schema(["x", "heading"], ["u"], angles=["heading"])
+    schema = make_schema(["x", "heading"], ["u"], angles=[angle])
     data = Transitions.from_arrays(
         inputs[:, :2], inputs[:, 2:], after, episodes=np.arange(200) // 10, schema=schema
     )
@@ -46,6 +52,20 @@ def test_what_an_angle_does_over_more_than_half_a_turn_is_held():
     model = _learned(bowl, 100, 0.1)
     found = tube(model, bowl, ([-1.0, 0.0], [1.0, 0.0]), np.zeros((1, 1)))
     assert not attack_tube(model, found, rollouts=2000).broken
+
+
+def test_a_control_of_half_a_turn_is_where_the_model_sees_it():
+    model = _learned(steered, 8, 1e-3, angle="u")
+    for controls in (np.full((1, 1), np.pi), (np.array([3.0]), np.array([np.pi]))):
+        found = tube(model, steered, [0.0, 0.0], controls, steps=1)
+        following = model.predict(np.zeros((1, 2)), np.full((1, 1), np.pi))
+        assert following[0, 0] < -0.3
+        assert found.contains(np.concatenate([np.zeros((1, 2)), following]))[1]
+
+
+def test_what_overflows_ends_a_tube():
+    nothing = Zonotopes(np.zeros((1, 2)), np.array([[[np.inf, 1.0], [np.nan, 1.0]]]))
+    assert not np.isfinite(nothing.radius).any()
 
 
 @pytest.fixture(scope="module")

@@ -441,3 +441,18 @@ def test_code_that_calls_itself_frozen_is_seen():
     table = {one: 5.0}
     with pytest.raises(EnclosureError, match="without being read"):
         trace_to_fit(lambda s, u: s + table.get(two, 0.0), states=2, controls=0)
+
+
+def test_what_has_no_axes_and_is_changed_by_another_name_is_refused_in_words():
+    def model(states, controls):
+        del controls
+        found = []
+        for row in states:
+            total = np.zeros(())
+            other = total
+            other += row[0]
+            found.append([total + row[1]])
+        return np.array(found)
+
+    with pytest.raises(EnclosureError, match="into an array without axes, or one that may be a view"):
+        trace_to_fit(model, states=2, controls=0)

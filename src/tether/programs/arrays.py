@@ -50,6 +50,7 @@ class Traced(np.ndarray):
         return found if isinstance(found, np.ndarray) else _scalar(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        self._check_writable()
         if self.size and all(map(is_condition, self.flat)):
             if _has_mask(index):
                 refuse_overlap("assignment", self, value)
@@ -107,7 +108,14 @@ class Traced(np.ndarray):
         """As ``ndarray.put``, of numbers."""
         if self.size and all(map(is_condition, self.flat)):
             refuse_unsupported("put")
+        self._check_writable()
         np.ndarray.put(self, _plain_index(indices), numbers_of(values), mode)
+
+    def _check_writable(self) -> None:
+        """Refuses what is M's to write, and is not followed where it is written."""
+        if not self.flags.writeable:
+            refuse("assignment", "into an array without axes, or one that may be a view, cannot be followed",
+                   "Write x = x + y, or copy it with np.array")  # fmt: skip
 
     @property
     def dtype(self) -> Any:

@@ -329,7 +329,8 @@ def _task(
 def _check_inside(claim: Claim, hull: Interval, place: str) -> None:
     least, most = claim.box
     circle = claim.schema.input_angles & (least <= -np.pi) & (most >= np.nextafter(np.pi, 0.0))
-    inside = ((hull[0] >= least) & (hull[1] <= most)) | circle
+    seen = ~claim.schema.input_angles | (hull[1] < np.pi)  # what is at π itself is seen at -π
+    inside = ((hull[0] >= least) & (hull[1] <= most) & seen) | circle
     if not inside.all():
         name = what.shown(claim.schema.inputs[int(np.argmin(inside))])
         raise CertificateError(f"not verified: {place}: input {name} may leave the operating box.")

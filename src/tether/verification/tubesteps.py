@@ -114,7 +114,7 @@ def _pieces(claim: Claim, tasks: list[Task]) -> _Boxes:
             np.arange(
                 np.floor((a - 1e-9 + np.pi) / (2 * np.pi)), np.floor((b + 1e-9 + np.pi) / (2 * np.pi)) + 1
             )
-            if angle and not (a >= -np.pi and b <= np.pi)
+            if angle and not (a >= -np.pi and b < np.pi)  # what is at π itself the model sees at -π
             else np.zeros(1)
             for a, b, angle in zip(task.low, task.high, angles, strict=True)
         ]

@@ -182,6 +182,8 @@ def over_leaves(
                         low, high = max(low, least_by_model), min(high, most_by_model)
                     elif most_by_model - least_by_model < high - low:
                         low, high = least_by_model, most_by_model
+                    if not low <= high:  # numbers that are none, after what overflowed
+                        low, high = -np.inf, np.inf
                     slack = 8.0 * unit * (abs(gap) + doubt + far) + 1e-320
                     least[c, n, p] = min(least[c, n, p], low - slack)
                     greatest[c, n, p] = max(greatest[c, n, p], high + slack)

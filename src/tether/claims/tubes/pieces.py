@@ -129,7 +129,7 @@ def _moved(ends: Array, turns: Array, angles: NDArray[np.bool_], side: int) -> A
 
 def _turns(lower: Array, upper: Array) -> tuple[Array, Array]:
     """Whole turns of the lowest and of the highest angle; one that is near another turn may be on it."""
-    inside = (lower >= -np.pi) & (upper <= np.pi)
+    inside = (lower >= -np.pi) & (upper < np.pi)  # what is at π itself the model sees at -π
     first = np.floor((lower - slack_of(lower) + np.pi) / TURN)
     last = np.floor((upper + slack_of(upper) + np.pi) / TURN)
     return np.where(inside, 0.0, first), np.where(inside, 0.0, last)

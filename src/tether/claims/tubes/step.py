@@ -204,7 +204,7 @@ class Stepper:
         rest = sum_up(
             np.stack([apart, units * sizes, exact, self._wrapping() + np.zeros_like(apart)], axis=-1)
         )
-        rest = np.where(sizes + apart > 0, rest + (slope.shape[2] + 2) * FAINT, 0.0)
+        rest = np.where(sizes + apart == 0, 0.0, rest + (slope.shape[2] + 2) * FAINT)
         return self._collected(center[:, order], generators[:, order], rest[:, order])
 
     def _wrapping(self) -> Array:
@@ -221,7 +221,7 @@ class Stepper:
         dropped = np.ones(generators.shape[::2], dtype=bool)
         np.put_along_axis(dropped, kept, False, axis=1)
         extra = sum_up(np.abs(generators) * dropped[:, None])
-        box = np.where(extra > 0, np.nextafter(rest + extra, np.inf), rest)
+        box = np.where(extra == 0, rest, np.nextafter(rest + extra, np.inf))
         left = np.take_along_axis(generators, kept[:, None], axis=2)
         return Zonotopes(center, np.concatenate([left, box[:, :, None] * np.eye(box.shape[1])], axis=2)), kept
 
@@ -231,7 +231,9 @@ class Stepper:
         round_ = schema.input_angles & (least <= -np.pi) & (most >= np.nextafter(np.pi, 0.0))
         wide = too_many(lower, upper, schema.input_angles)
         faults = {row: "an angle is not known any more" for row in np.flatnonzero(wide).tolist()}
-        out = ((lower < least) | (upper > most) | ~np.isfinite(upper - lower)) & ~round_
+        # What is at π is seen at -π, which a box that is not the whole circle does not hold as well.
+        beyond = (lower < least) | (upper > most) | (schema.input_angles & (upper >= np.pi))
+        out = (beyond & ~round_) | ~np.isfinite(upper - lower)
         for row in np.flatnonzero(out.any(axis=1)).tolist():
             column = int(np.argmax(out[row]))
             faults[row] = (

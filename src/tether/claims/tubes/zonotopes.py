@@ -57,9 +57,9 @@ class Zonotopes:
 
 
 def sum_up(magnitudes: Array) -> Array:
-    """Sums over the last axis of numbers of at least 0, rounded up; of zeros 0."""
+    """Sums over the last axis of numbers of at least 0, rounded up; of zeros 0, and NaN stays."""
     total, count = magnitudes.sum(axis=-1), magnitudes.shape[-1]
-    return np.where(total > 0, total * (1 + (count + 2) * EPS) + (count + 1) * FAINT, 0.0)
+    return np.where(total == 0, 0.0, total * (1 + (count + 2) * EPS) + (count + 1) * FAINT)
 
 
 def around(center: Array, radius: Array) -> tuple[Array, Array]:
