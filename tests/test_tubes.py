@@ -231,6 +231,14 @@ def test_the_command(model, trusted_file, tmp_path, capsys, monkeypatch):
     assert "verified: 1 tube, 4 steps." in capsys.readouterr().out
     assert run(["attack", "tube.json", *given[2:4], "--evaluations", "4000"]) == 0
     assert "1000 rollouts tried." in " ".join(capsys.readouterr().out.split())
+    assert run([*given, "--steps", "4", "--weights", "own", "--out", "own.json"]) == 0
+    assert "with the weights at hand, stays" in " ".join(capsys.readouterr().out.split())
+    assert run(["verify", "own.json", *given[2:4]]) == 0
+    assert "for these weights" in " ".join(capsys.readouterr().out.split())
+    assert run(["attack", "own.json", *given[2:4], "--evaluations", "400"]) == 0
+    assert "that starts and controls went" in " ".join(capsys.readouterr().out.split())
+    assert run([*given, "--steps", "4", "--weights", "mine", "--out", "b.json"]) == 2
+    assert "`weights` must be 'any' or 'own'" in " ".join(capsys.readouterr().err.split())
     assert run([*given, "--steps", "4", "--out", "tube.json"]) == 2
     assert "must be a new file" in capsys.readouterr().err
     assert run([*given, "--controls", "what", "--steps", "4", "--out", "b.json"]) == 2

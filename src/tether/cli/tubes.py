@@ -51,6 +51,9 @@ def tube_command(
     cuts: Annotated[
         int | None, typer.Option(help="How often to halve sets over which M bends much, at each step.")
     ] = None,
+    weights: Annotated[
+        str, typer.Option(help="any; or own: for the weights at hand alone, which is narrower.")
+    ] = "any",
     held_out: Annotated[
         Path | None,
         typer.Option(help="Episodes kept from fitting: adds a system tube, which is statistical."),
@@ -82,6 +85,7 @@ def tube_command(
     applied, policy = _controls(controls, learned, steps)
     begin = _start(start, learned)
     options: dict[str, Any] = {"steps": steps, "generators": generators, "halvings": halvings, "cuts": cuts}
+    options["weights"] = weights
     found = tube(learned, known, begin, applied if policy is None else policy, **options)
     where = os.path.relpath(model_file(model).resolve(), out.resolve().parent)
     found = replace(found, about={**found.about, "model": where})
@@ -97,8 +101,8 @@ def tube_command(
         write_bytes(beside[2], as_png(figure))
     _show(found)
     say(
-        f"Tried: {tried.rollouts} rollouts at extreme weights reach {100 * min(tried.max_ratio, 1):.0f} % of "
-        f"its width, in '{tried.state}' after step {tried.step}."
+        f"Tried: {tried.rollouts} rollouts {'' if found.weights else 'at extreme weights '}reach "
+        f"{100 * min(tried.max_ratio, 1):.0f} % of its width, in '{tried.state}' after step {tried.step}."
     )
     say(f"tube: {out}, {beside[1]}, {beside[2]}", wrap=False)
     if tried.broken:
@@ -146,8 +150,9 @@ def attack_tube_file(
     with console_reporter(console)("Attack") as progress:
         worst = attack_tube(learned, found, rollouts=count, seed=seed, policy=given, progress=progress)
     say(
-        f"{worst.rollouts} rollouts tried. The farthest from the middle that any weights, starts and "
-        f"controls went is {worst.max_ratio:.6g} of the tube's half-width, in '{worst.state}' after step "
+        f"{worst.rollouts} rollouts tried. The farthest from the middle that "
+        f"{'starts' if found.weights else 'any weights, starts'} and controls went is "
+        f"{worst.max_ratio:.6g} of the tube's half-width, in '{worst.state}' after step "
         f"{worst.step} (start {worst.row})."
     )
     if worst.broken:

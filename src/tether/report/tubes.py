@@ -58,7 +58,7 @@ def _draw(
             axis.plot(steps, found.system["upper"][row, :, state], color="#D55E00", lw=1.2, ls="--")
     if paths is not None:
         for number, path in enumerate(paths):
-            label = "rollouts with extreme weights" if number == 0 else None
+            label = None if number else "rollouts" if found.weights else "rollouts with extreme weights"
             axis.plot(steps, path[:, state], color="#444444", lw=0.4, alpha=0.5, label=label)
 
 
@@ -76,7 +76,8 @@ def tube_page(found: Tube, figure: Figure, *, command: str, versions: dict[str, 
 
 
 def _caption(found: Tube) -> str:
-    text = "Each state after each step: between the lines lies whatever the learned model can do."
+    whose = "the learned model can do" if found.weights is None else "the network at hand can do"
+    text = f"Each state after each step: between the lines lies whatever {whose}."
     if found.many and len(found) > _MOST_DRAWN:
         text += f" The first {_MOST_DRAWN} of {len(found)} tubes are drawn."
     if found.schema.angles:
@@ -85,10 +86,11 @@ def _caption(found: Tube) -> str:
 
 
 def _assumed(found: Tube) -> str:
+    numbers = "float64" if found.weights is None else "float32 and float64"
     if found.evidence != "proved":
-        return "Assumed: the machine's float64 is IEEE 754."
+        return f"Assumed: the machine's {numbers} is IEEE 754."
     return (
-        "Assumed: the machine's float64 is IEEE 754, NumPy's functions err by at most 4 units in the last "
+        f"Assumed: the machine's {numbers} is IEEE 754, NumPy's functions err by at most 4 units in the last "
         "place, and the trusted model treats rows alone, as for the certificate of the model."
     )
 

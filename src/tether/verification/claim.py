@@ -174,17 +174,19 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a model file holds beside its network's weights.
+    """What a model file holds.
 
     Attributes:
         path: of the file.
         arrays: by name.
         words: its metadata, as the format wants them.
+        weights: tensors of the network, as bytes with their shapes.
     """
 
     path: Path
     arrays: dict[str, Array]
     words: dict[str, Any]
+    weights: dict[str, Any]
 
     @property
     def kind(self) -> str:
@@ -219,7 +221,8 @@ def read_content(path: Path) -> Content:
         raise CertificateError(
             f"not verified: the digest of `{path}` is not that of its contents; the file was changed."
         )
-    return Content(path, checked_arrays(path, tensors, metadata), metadata)
+    weights = {name: tensor for name, tensor in tensors.items() if name.startswith("network.")}
+    return Content(path, checked_arrays(path, tensors, metadata), metadata, weights)
 
 
 def claim_of(content: Content) -> Claim:

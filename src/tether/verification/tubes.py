@@ -6,11 +6,10 @@ Shown is, in interval arithmetic:
 
 - the set lies in the operating box;
 - ``base(s) + L(s)``, and whatever the file's rounding has made of it, fits into the next set and leaves of
-its box, in each
-  state, so much;
+  its box, in each state, so much;
 - the model's target is, whatever the weights, nowhere farther from L than that: over every leaf that is
-touched it is
-  within the open half-width of A, and within delta of M, which is bounded by its derivatives. Where that is
+  touched it is within the open half-width of A, and within delta of M, which is bounded by its derivatives;
+  for the weights of the file alone it is A and what their network adds, cut off. Where that is
   not enough the set is cut in half, along the input that contributes most, and again; what still cannot be
   shown is refused.
 
@@ -35,10 +34,11 @@ from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted
 from tether.verification import intervals
-from tether.verification.claim import ROUNDOFF, Claim, claim_of, read_content
+from tether.verification.claim import ROUNDOFF, Claim, Content, claim_of, read_content
 from tether.verification.elementary import constant
 from tether.verification.intervals import Array, Interval, add_down, add_up
-from tether.verification.tubesteps import Task, first_unshown
+from tether.verification.networks import FileNetwork
+from tether.verification.tubesteps import LESS_THAN_A_TURN, Task, first_unshown
 from tether.verification.verifying import check_program, verify
 
 _TURN = constant(lambda: 2 * arb.pi())
@@ -126,30 +126,51 @@ def verify_tube(
     path = Path(path)
     content = what.read_json(path, _DOCUMENT, _WHAT)
     place = _model_file(path, content, model)
-    claim = claim_of(read_content(place))
-    _recognise(claim, content, place)
-    tasks = list(_tasks(claim, content))
+    held = read_content(place)
+    claim = claim_of(held)
     program = _program(claim, as_trusted(trusted)) if claim.evidence == "proved" else None
-    reason = first_unshown(claim, program, tasks, progress)
-    if reason is not None:
-        raise CertificateError(f"not verified: {reason}.")
+    tasks = _show(claim, held, program, content, progress)
     ended = sum(row["ended"] is not None for row in content["starts"])
+    own = content["weights"] is not None
     statement = (
-        f"Each of {len(tasks)} steps was shown again, whatever the weights, in interval arithmetic on the "
-        f"tether{'' if program is None else ' and the trusted model'}."
+        f"Each of {tasks} steps was shown again, {'for these' if own else 'whatever the'} weights, in "
+        f"interval arithmetic on the {'network and the ' if own else ''}tether"
+        f"{'' if program is None else ' and the trusted model'}."
     )
     if program is not None:
         # The steps rest on the distance to M that the model file states.
         statement = f"{statement} {verify(place, trusted).statement}"
     left = ("its words", "the deltas", *(["the system tube"] if content["system"] is not None else []))
-    return TubeVerification(len(content["starts"]), len(tasks), ended, statement, left)
+    return TubeVerification(len(content["starts"]), tasks, ended, statement, left)
+
+
+def _show(claim: Claim, held: Content, program: Any, content: dict[str, Any], progress: Report | None) -> int:
+    """How many steps were shown: of the tube, and of one for any weights that its boxes were cut by."""
+    _recognise(claim, content, held.path)
+    network, beside, shown = None, content.get("beside"), 0
+    if content["weights"] is not None:
+        network = FileNetwork(held)
+        _require(network.digest == content["weights"], f"the tube is not of the weights in `{held.path}`")
+    if beside is not None:
+        _DOCUMENT(beside, "beside")
+        _check_beside(content, beside)
+        shown = _show(claim, held, program, beside, progress)
+    tasks = list(_tasks(claim, content))
+    reason = first_unshown(claim, program, tasks, progress, network)
+    if reason is not None:
+        raise CertificateError(f"not verified: {reason}.")
+    return shown + len(tasks)
+
+
+def _check_beside(content: dict[str, Any], beside: dict[str, Any]) -> None:
+    """It must be for any weights, of the same starts and controls, and stand for itself."""
+    same = all(content[name] == beside[name] for name in ("about", "steps", "start", "controls"))
+    alone = beside["weights"] is None and beside.get("beside") is None
+    _require(same and alone, "the tube beside it must be for any weights, from the same starts")
+    _require(len(beside["starts"]) == len(content["starts"]), "the tube beside it must have as many starts")
 
 
 def _model_file(path: Path, content: dict[str, Any], given: str | Path | None) -> Path:
-    if content["weights"] is not None:
-        raise CertificateError(
-            "not verified: a tube for the weights at hand is not shown again; only for any."
-        )
     if content["controls"]["kind"] != "box":
         raise CertificateError("not verified: a tube with feedback is not shown again.")
     named = content["about"].get("model")
@@ -208,17 +229,24 @@ def _tasks(claim: Claim, content: dict[str, Any]) -> Iterator[Task]:
             np.array(content["start"][end], dtype=np.float64).reshape(-1, dx) for end in ("lower", "upper")
         ]
         rows = content["starts"]
+        others = (content.get("beside") or {}).get("starts", [None] * len(rows))
         if len(starts[0]) != len(rows) or controls[0].shape != controls[1].shape:
             raise ValueError("as many starts as tubes are needed")
         for k, row in enumerate(rows):
             own = [end[k if len(end) > 1 else 0] for end in controls]
-            yield from _row_tasks(claim, row, k, steps, [end[k] for end in starts], own)
+            yield from _row_tasks(claim, row, k, steps, [end[k] for end in starts], own, others[k])
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise CertificateError(f"not verified: the file is not {_WHAT} ({what.shorten(error)}).") from None
 
 
 def _row_tasks(
-    claim: Claim, row: dict[str, Any], number: int, steps: int, start: list[Array], controls: list[Array]
+    claim: Claim,
+    row: dict[str, Any],
+    number: int,
+    steps: int,
+    start: list[Array],
+    controls: list[Array],
+    other: dict[str, Any] | None,
 ) -> Iterator[Task]:
     last = steps if row["ended"] is None else row["ended"]
     lower, upper = (np.array(row[end], dtype=np.float64) for end in ("lower", "upper"))
@@ -227,15 +255,32 @@ def _row_tasks(
     parts = [[_Set.of(one, len(claim.schema.states)) for one in part["sets"]] for part in row["parts"]]
     _require(all(len(own) == last + 1 for own in parts), f"{name}: a set for each of its steps is needed")
     _check_start(claim, [own[0] for own in parts], start, name)
+    _check_boxes(claim, parts, lower, upper, name, other)
     for part, own in zip(row["parts"], parts, strict=True):
         _require(len(part["moves"]) == last, f"{name}: a line for each of its steps is needed")
-        for t in range(last + 1):
-            low, high = own[t].hull()
-            held = (lower[t] <= low) & (high <= upper[t])
-            _require(bool(held.all()), f"{name}, step {t}: the box must hold the set")
         for t in range(last):
             place = f"{name}, step {t + 1}"
             yield _task(claim, part["moves"][t], own[t], own[t + 1], [end[t] for end in controls], place)
+
+
+def _check_boxes(
+    claim: Claim, parts: list[list[_Set]], lower: Array, upper: Array, name: str, other: dict[str, Any] | None
+) -> None:
+    """Boxes hold the sets; or what these share with the boxes of a tube that holds the same rollouts."""
+    angles = np.array([state in claim.schema.angles for state in claim.schema.states])
+    for t in range(len(lower)):
+        hulls = [own[t].hull() for own in parts]
+        low, high = np.min([hull[0] for hull in hulls], axis=0), np.max([hull[1] for hull in hulls], axis=0)
+        if other is not None and t < len(other["lower"]):
+            least, most = (np.array(other[end][t], dtype=np.float64) for end in ("lower", "upper"))
+            # An angle is on the same turn in both, if both together reach over less than a turn.
+            same = ~angles | (np.maximum(high, most) - np.minimum(low, least) < LESS_THAN_A_TURN)
+            low, high = (
+                np.where(same, np.maximum(low, least), low),
+                np.where(same, np.minimum(high, most), high),
+            )
+        held = (lower[t] <= low) & (high <= upper[t])
+        _require(bool(held.all()), f"{name}, step {t}: the box must hold the set")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
-"""How far a model may be, whatever its weights, from a line over a set: shown box by box."""
+"""How far a model may be, with any weights or with those of a file, from a line over a set: box by box."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from tether.verification.elementary import constant
 from tether.verification.interpreter import enclose, exact_values
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
 from tether.verification.leaves import model_at
+from tether.verification.networks import FileNetwork, cut_off, less_share
 from tether.verification.roundings import leaf_rounding
 from tether.verification.tracing import Program
 
@@ -31,7 +33,7 @@ _FEW_LEAVES = 64
 """A box that touches more is not looked at leaf by leaf."""
 _PINNED_REACH = 0.05
 """Scaled distance from what all probes agree on at which a tether is fully open, as the model has it."""
-_LESS_THAN_A_TURN = 6.28
+LESS_THAN_A_TURN = 6.28
 
 
 class Task(NamedTuple):
@@ -78,14 +80,36 @@ class _Boxes:
         return _Boxes(self.task[rows], self.low[rows], self.high[rows], self.turns[rows])
 
 
+class _View(NamedTuple):
+    """What is known of the target less A, over B boxes and L leaves: a line, and what lies beyond it.
+
+    Attributes:
+        value: (B,) of the line at the boxes' middles.
+        slope: (B, D).
+        low: (B, L) at most what the target is beyond A and the line.
+        high: (B, L) at least that.
+        sums: whether adding the line to A may round, beyond what remainders cover.
+    """
+
+    value: Array
+    slope: Array
+    low: Array
+    high: Array
+    sums: bool
+
+
 def first_unshown(
-    claim: Claim, program: Program | None, tasks: list[Task], progress: Report | None
+    claim: Claim,
+    program: Program | None,
+    tasks: list[Task],
+    progress: Report | None,
+    network: FileNetwork | None = None,
 ) -> str | None:
     """What cannot be shown of the first step that fails; None where all can be."""
     outputs = len(claim.schema.outputs)
     pieces = _pieces(claim, tasks)
     for output in range(outputs):
-        over = _Over.of(claim, program, output, tasks)
+        over = _Over.of(claim, program, output, tasks, network)
         boxes = pieces
         for round_ in range(_ROUNDS):
             boxes = boxes.take(~over.all_shown(boxes))
@@ -130,6 +154,16 @@ def _pieces(claim: Claim, tasks: list[Task]) -> _Boxes:
     return _Boxes(np.array(number), *(np.array(part) for part in (low, high, turns)))
 
 
+class _Enclosed(NamedTuple):
+    """M over B boxes: at their middles, its slopes by shells, its error, its range, and the boxes' reach."""
+
+    value: Interval
+    slopes: list[Interval]
+    error: Array
+    ranged: Interval
+    longest: Array
+
+
 @dataclass(frozen=True, eq=False)
 class _Over:
     """One output of all tasks.
@@ -144,6 +178,7 @@ class _Over:
         point: (N, D).
         turns: (N, D).
         left: (N,).
+        network: of the file, where its weights are those that count.
     """
 
     claim: Claim
@@ -155,9 +190,17 @@ class _Over:
     point: Array
     turns: Array
     left: Array
+    network: FileNetwork | None
 
     @classmethod
-    def of(cls, claim: Claim, program: Program | None, output: int, tasks: list[Task]) -> _Over:
+    def of(
+        cls,
+        claim: Claim,
+        program: Program | None,
+        output: int,
+        tasks: list[Task],
+        network: FileNetwork | None,
+    ) -> _Over:
         """Of these tasks."""
         own = None if program is None else program.only(output)
         lines = [[task.value[output] for task in tasks], [task.slope[output] for task in tasks]]
@@ -167,7 +210,8 @@ class _Over:
             [task.left[output] for task in tasks],
         ]
         leaves = np.flatnonzero(claim.trees.owner == output)
-        return cls(claim, own, output, leaves, *(np.array(part) for part in (*lines, *rest)))
+        value, slope, point, turns, left = (np.array(part) for part in (*lines, *rest))
+        return cls(claim, own, output, leaves, value, slope, point, turns, left, network)
 
     def all_shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
         """(B,) the same, so many in one go as memory has room for."""
@@ -182,28 +226,81 @@ class _Over:
             line = self._line(boxes, middle)
             touched = self._touched(boxes)
             remainder = self.claim.bounds("remainder")[self.leaves]
-            widest = self._room(boxes)
-            rest = np.maximum(self.claim.bounds("most")[self.output] - remainder, 0.0)
-            # Where nothing is known and nothing was asked for, infinity less infinity; such leaves are
-            # refused.
-            width = np.minimum(widest[:, None], np.where(np.isnan(rest), 0.0, intervals.up(rest))[None])
-            far = np.where(touched, add_up(remainder[None], width), 0.0).max(axis=1)
-            least, most = self._by_model(boxes, middle, line)
-            low, high = add_down(least, -far), add_up(most, far)
-            few = np.flatnonzero((touched.sum(axis=1) <= _FEW_LEAVES) & np.isfinite(far))
-            if len(few):
-                inner = self._by_leaves(
-                    boxes.take(few),
-                    touched[few],
-                    width[few],
-                    add_up(remainder[None], width[few]),
-                    least[few],
-                    most[few],
-                )
-                low[few], high[few] = inner
+            known = np.where(touched, remainder[None], 0.0).max(axis=1) < np.inf
+            found = self._enclosed(boxes, middle)
+            ends: Interval | None = None
+            for view in self._views(boxes, middle, remainder):
+                own = self._seen(boxes, middle, line, touched, remainder, view, found)
+                ends = own if ends is None else self._both(own, ends)
+            assert ends is not None
             left = self.left[boxes.task]
             # The line is any number of turns away from the model's, where the output is an angle.
-            return (low >= -left) & (high <= left) & np.isfinite(far)
+            return (ends[0] >= -left) & (ends[1] <= left) & known
+
+    def _views(self, boxes: _Boxes, middle: Array, remainder: Array) -> list[_View]:
+        """Whatever the weights, the open half-width; of a network, what it adds, and a line it follows."""
+        least, widest = self._room(boxes)
+        rest = np.maximum(self.claim.bounds("most")[self.output] - remainder, 0.0)
+        # Where nothing is known and nothing was asked for, infinity less infinity; such leaves are refused.
+        rest = np.where(np.isnan(rest), 0.0, rest)
+        width = np.minimum(widest[:, None], intervals.up(rest)[None])
+        none, flat = np.zeros(len(middle)), np.zeros_like(middle)
+        views = [_View(none, flat, -width, width, False)]
+        if self.network is None:
+            return views
+        short = np.minimum(least[:, None], np.maximum(intervals.down(rest), 0.0)[None])
+        added = self.network.over(boxes.low, boxes.high, middle, self.output)
+        ends = added.low[:, None], added.high[:, None]
+        views.append(_View(none, flat, *cut_off(ends, short, width), True))
+        known = np.isfinite(added.apart)
+        if known.any():
+            open_ = np.clip(added.high, -widest, widest) - np.clip(added.low, -widest, widest)
+            share = np.where(added.high > added.low, open_ / (added.high - added.low), 1.0)
+            share = np.where(np.maximum(added.high, -added.low) <= least, 1.0, np.clip(share, 0.0, 1.0))
+            share = np.where(known, share, 0.0)
+            within = np.where(known, added.low, 0.0)[:, None], np.where(known, added.high, 0.0)[:, None]
+            low, high = less_share(within, short, width, share[:, None])
+            apart = np.where(known, added.beside(share), np.inf)[:, None]
+            beyond = add_down(low, -apart), add_up(high, apart)
+            views.append(_View(share * added.value, share[:, None] * added.slope, *beyond, True))
+        return views
+
+    def _seen(
+        self,
+        boxes: _Boxes,
+        middle: Array,
+        line: Interval,
+        touched: NDArray[np.bool_],
+        remainder: Array,
+        view: _View,
+        found: _Enclosed | None,
+    ) -> Interval:
+        """(B,) least and greatest of the target less the line, by one view of it."""
+        slope = self.slope[boxes.task]
+        line = intervals.subtract(line, (view.value, view.value))
+        own = intervals.subtract((slope, slope), (view.slope, view.slope))
+        least, most = self._by_model(found, middle, line, own)
+        sums = self._roundings if view.sums else np.zeros(len(self.leaves))
+        off = add_up(remainder, sums)[None]
+        far_low = np.where(touched, add_down(view.low, -off), np.inf).min(axis=1)
+        far_high = np.where(touched, add_up(view.high, off), -np.inf).max(axis=1)
+        low, high = add_down(least, far_low), add_up(most, far_high)
+        few = np.flatnonzero(
+            (touched.sum(axis=1) <= _FEW_LEAVES) & np.isfinite(far_low) & np.isfinite(far_high)
+        )
+        if len(few):
+            some = _View(view.value[few], view.slope[few], view.low[few], view.high[few], view.sums)
+            low[few], high[few] = self._by_leaves(
+                boxes.take(few), middle[few], touched[few], some, off, least[few], most[few]
+            )
+        return low, high
+
+    @cached_property
+    def _roundings(self) -> Array:
+        """(L,) at least what adding a network's output to A loses, anywhere in the operating box."""
+        ends = (np.broadcast_to(end, (len(self.leaves), len(end))) for end in self.claim.box)
+        rounding = leaf_rounding(self.claim, self.leaves, *ends)
+        return np.where(np.isfinite(rounding), rounding, 0.0)
 
     def _line(self, boxes: _Boxes, at: Array) -> Interval:
         """(B,) the lines at points (B, D) of the boxes."""
@@ -228,8 +325,8 @@ class _Over:
             hit &= trees.upper[self.leaves, d][None] >= boxes.low[:, d : d + 1]
         return hit
 
-    def _room(self, boxes: _Boxes) -> Array:
-        """(B,) at least what is open of the half-width of this output, anywhere in each box."""
+    def _room(self, boxes: _Boxes) -> Interval:
+        """(B,) at most and at least what is open of the half-width of this output, anywhere in each box."""
         claim, scale = self.claim, self.claim.cells("scale")
         memories = claim.cells("memories")
         low, high = (
@@ -244,20 +341,23 @@ class _Over:
         # Distances are off by some roundings; a cell that is farther than another everywhere is not the
         # nearest.
         candidate = near * (1 - 1e-9) <= far.min(axis=1, keepdims=True) * (1 + 1e-9)
-        room = np.where(candidate, claim.bounds("half_width")[None, :, self.output], 0.0).max(axis=1)
+        half_width = claim.bounds("half_width")[None, :, self.output]
+        room = np.where(candidate, half_width, 0.0).max(axis=1)
+        least = np.where(candidate, half_width, np.inf).min(axis=1)
         pinned = claim.bounds("pinned")
         agreed = np.isfinite(pinned)
         if not agreed.any():
-            return room
+            return least, room
         away = np.maximum(np.abs(boxes.low - pinned), np.abs(boxes.high - pinned))[:, agreed]
         share = np.minimum((away / (scale[agreed] * _PINNED_REACH)).max(axis=1) * (1 + 1e-14), 1.0)
-        return np.minimum(room, room * share * share * (1 + 1e-14))
+        beside = np.maximum(np.maximum(boxes.low - pinned, pinned - boxes.high), 0.0)[:, agreed]
+        inner = np.minimum((beside / (scale[agreed] * _PINNED_REACH)).max(axis=1) * (1 - 1e-14), 1.0)
+        return least * inner * inner * (1 - 1e-14), np.minimum(room, room * share * share * (1 + 1e-14))
 
-    def _by_model(self, boxes: _Boxes, middle: Array, line: Interval) -> Interval:
-        """(B,) least and greatest of M less the line, by its derivatives and by its range."""
+    def _enclosed(self, boxes: _Boxes, middle: Array) -> _Enclosed | None:
+        """M over the boxes; None where M is not to be used."""
         if self.program is None:
-            none = np.full(len(middle), np.inf)
-            return -none, none
+            return None
         below, above, count = [], [], len(middle)
         reach = add_up(middle, -boxes.low), add_up(boxes.high, -middle)
         for share in np.arange(1, _SHELLS) / _SHELLS:
@@ -271,19 +371,27 @@ class _Over:
         )
         whole = slice(count * (_SHELLS - 1), None)
         low, high = (part[:, 0] for part in exact_values(self.program, middle))
+        slopes = [found.slopes[0].get(d, intervals.ZERO) for d in range(middle.shape[1])]
+        ranged = found.lower[0, whole], found.upper[0, whole]
+        return _Enclosed((low, high), slopes, found.error[0, whole], ranged, np.maximum(*reach))
+
+    def _by_model(self, found: _Enclosed | None, middle: Array, line: Interval, slope: Interval) -> Interval:
+        """(B,) least and greatest of M less the line, by its derivatives and by its range."""
+        count = len(middle)
+        if found is None:
+            none = np.full(count, np.inf)
+            return -none, none
+        (low, high), ranged, longest = found.value, found.ranged, found.longest
         line = self._turned(line, (low, high))
         change, spread = np.zeros(count), np.zeros(count)
-        longest = np.maximum(*reach)
-        for d in range(middle.shape[1]):
-            stated = self.slope[boxes.task, d]
-            change = add_up(change, _share(found.slopes[0].get(d, intervals.ZERO), stated, longest[:, d]))
-            spread = add_up(
-                spread, np.where(longest[:, d] == 0, 0.0, multiply_up(np.abs(stated), longest[:, d]))
-            )
-        change = add_up(change, found.error[0, whole])
+        for d, steep in enumerate(found.slopes):
+            stated = slope[0][:, d], slope[1][:, d]
+            change = add_up(change, _share(steep, stated, longest[:, d]))
+            along = multiply_up(intervals.magnitude(stated), longest[:, d])
+            spread = add_up(spread, np.where(longest[:, d] == 0, 0.0, along))
+        change = add_up(change, found.error)
         least = add_down(add_down(low, -line[1]), -change)
         most = add_up(add_up(high, -line[0]), change)
-        ranged = found.lower[0, whole], found.upper[0, whole]
         least = np.fmax(least, add_down(add_down(ranged[0], -line[1]), -spread))
         most = np.fmin(most, add_up(add_up(ranged[1], -line[0]), spread))
         known = np.isfinite(ranged[0]) & np.isfinite(ranged[1])
@@ -302,7 +410,14 @@ class _Over:
         return intervals.add(line, (whole[0], whole[1]))
 
     def _by_leaves(
-        self, boxes: _Boxes, touched: NDArray[np.bool_], width: Array, far: Array, least: Array, most: Array
+        self,
+        boxes: _Boxes,
+        at: Array,
+        touched: NDArray[np.bool_],
+        view: _View,
+        off: Array,
+        least: Array,
+        most: Array,
     ) -> Interval:
         """(B,) least and greatest of the target less the line, leaf by leaf."""
         box, place = np.nonzero(touched)
@@ -314,18 +429,28 @@ class _Over:
         inner = replace(inner, high=np.maximum(inner.low, inner.high))
         middle = np.clip(0.5 * inner.low + 0.5 * inner.high, inner.low, inner.high)
         own = model_at(self.claim, leaf, middle)
+        for d in range(middle.shape[1]):
+            along = view.slope[box, d]
+            way = intervals.subtract((middle[:, d], middle[:, d].copy()), (at[box, d], at[box, d]))
+            own = intervals.add(own, intervals.multiply((along, along), way))
+        own = intervals.add(own, (view.value[box], view.value[box]))
         line = self._turned(self._line(inner, middle), own)
         reach = np.maximum(add_up(inner.high, -middle), add_up(middle, -inner.low))
-        doubt = add_up(width[box, place], leaf_rounding(self.claim, leaf, inner.low, inner.high))
+        doubt = leaf_rounding(self.claim, leaf, inner.low, inner.high)
         slope = self.claim.bounds("slope")[leaf]
         for d in range(middle.shape[1]):
-            off = np.abs(slope[:, d] - self.slope[inner.task, d])
-            off = np.where(off == 0, 0.0, intervals.up(off))
-            doubt = add_up(doubt, np.where(reach[:, d] == 0, 0.0, multiply_up(off, reach[:, d])))
-        low = add_down(add_down(own[0], -line[1]), -doubt)
-        high = add_up(add_up(own[1], -line[0]), doubt)
-        by_model = add_down(least[box], -far[box, place]), add_up(most[box], far[box, place])
-        low, high = self._both((low, high), by_model)
+            steep, stated = slope[:, d], self.slope[inner.task, d]
+            apart = intervals.subtract((steep, steep), (stated, stated))
+            apart = intervals.magnitude(intervals.add(apart, (view.slope[box, d], view.slope[box, d])))
+            doubt = add_up(doubt, np.where(reach[:, d] == 0, 0.0, multiply_up(apart, reach[:, d])))
+        beyond = view.low[box, place], view.high[box, place]
+        low = add_down(add_down(add_down(own[0], -line[1]), -doubt), beyond[0])
+        high = add_up(add_up(add_up(own[1], -line[0]), doubt), beyond[1])
+        far = off[0][place]
+        low, high = self._both(
+            (low, high),
+            (add_down(add_down(least[box], -far), beyond[0]), add_up(add_up(most[box], far), beyond[1])),
+        )
         below, above = np.full(len(touched), np.inf), np.full(len(touched), -np.inf)
         np.minimum.at(below, box, low)
         np.maximum.at(above, box, high)
@@ -339,7 +464,7 @@ class _Over:
         """
         low, high = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
         if self.claim.schema.output_angles[self.output]:
-            apart = ~(np.maximum(one[1], other[1]) - np.minimum(one[0], other[0]) < _LESS_THAN_A_TURN)
+            apart = ~(np.maximum(one[1], other[1]) - np.minimum(one[0], other[0]) < LESS_THAN_A_TURN)
             narrower = other[1] - other[0] < one[1] - one[0]
             low = np.where(apart, np.where(narrower, other[0], one[0]), low)
             high = np.where(apart, np.where(narrower, other[1], one[1]), high)
@@ -352,10 +477,11 @@ class _Over:
         whole = self.claim.box[1] - self.claim.box[0]
         shares = extent / np.where(whole > 0, whole, 1.0)
         if self.program is not None:
+            stated = self.slope[boxes.task]
             with np.errstate(all="ignore"):
                 found = enclose(self.program, boxes.low, boxes.high, slopes=True).slopes[0]
             parts = [
-                _share(found.get(d, intervals.ZERO), self.slope[boxes.task, d], extent[:, d], shells=1)
+                _share(found.get(d, intervals.ZERO), (stated[:, d], stated[:, d]), extent[:, d], shells=1)
                 for d in range(extent.shape[1])
             ]
             known = np.stack(parts, axis=1)
@@ -371,10 +497,10 @@ class _Over:
         )  # fmt: skip
 
 
-def _share(part: Interval, stated: Array, reach: Array, shells: int = _SHELLS) -> Array:
+def _share(part: Interval, stated: Interval, reach: Array, shells: int = _SHELLS) -> Array:
     """(B,) what one input contributes: its mean deviation over shells, times its reach."""
-    again = np.tile(stated, shells)
-    gap = np.maximum(add_up(part[1], -again), add_up(again, -part[0]))
+    below, above = (np.tile(end, shells) for end in stated)
+    gap = np.maximum(add_up(part[1], -below), add_up(above, -part[0]))
     mean = np.zeros(len(reach))
     for shell in np.maximum(gap, 0.0).reshape(shells, -1):
         mean = add_up(mean, shell)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.claims.tubes.making import Tube
+from tether.claims.tubes.network import Weights
 from tether.data import Array
 from tether.foundation.limits import MOST_DRAWS, check_seed, check_whole
 from tether.foundation.progress import Report
@@ -71,6 +72,8 @@ def attack_tube(
     """
     check_whole("rollouts", rollouts, least=1, most=MOST_DRAWS)
     check_seed("seed", seed)
+    if found.weights is not None and Weights(model).digest != found.weights:
+        raise ValueError("`model` must have the weights that the tube is for; it has others. Make it anew.")
     rng = np.random.default_rng([seed, 0x7B])
     lower, upper = found.start
     best = TubeAttack(0.0, 0, found.schema.states[0], 0, 0, np.zeros((found.steps + 1, lower.shape[1])))

@@ -69,7 +69,7 @@ class Feedback(Controls):
         expansion = Expansion.of(self.program, pieces)
         lines = expansion.candidates(pieces.first)
         over = lines.over(pieces, self.angles)
-        away = expansion.away(lines, pieces, np.zeros(over[0].shape[2], dtype=bool), over)
+        away = expansion.away(lines.slope[:, pieces.row], np.zeros(over[0].shape[2], dtype=bool), over)
         low, high = (
             hull.reduceat(end, pieces.first, axis=1)
             for hull, end in ((np.minimum, away.low), (np.maximum, away.high))

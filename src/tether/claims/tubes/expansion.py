@@ -134,16 +134,15 @@ class Expansion:
         ranged = _finite(0.5 * self.low + 0.5 * self.high)[first]
         return Lines(np.stack([value, value, ranged]), np.stack([point, middle, np.zeros_like(point)]))
 
-    def away(self, lines: Lines, pieces: Pieces, turning: NDArray[np.bool_], over: Over) -> Away:
+    def away(self, slope: Array, turning: NDArray[np.bool_], over: Over) -> Away:
         """What the program is beyond the lines, whose values are at the middles; up to turns, where it turns.
 
         Args:
-            lines: the candidates.
-            pieces: where.
+            slope: (C, Q, P, D) of the candidates.
             turning: (P,) outputs that are angles.
             over: values of the lines at the middles of the pieces (C, Q, P), and how far these may be off.
         """
-        (values, errors), slope = over, lines.slope[:, pieces.row]
+        values, errors = over
         with np.errstate(invalid="ignore", over="ignore"):
             moved, more = _turned(values, self.point_low, self.point_high, turning)
             more = more + errors

@@ -3,6 +3,7 @@
 Over a leaf an affine tether keeps its outputs within the open part of a half-width of A, the leaf's own
 first-order model: that alone bounds them, whatever M is. Where M is proved, they are within delta of M
 besides. Over each leaf that a piece touches the smaller of the two counts, and of all leaves the largest.
+Of the weights at hand it is known besides what the network adds to A (see :mod:`.network`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.claims.tubes.expansion import Away, Lines, Over
-from tether.claims.tubes.kernels import gather, over_leaves, widest
+from tether.claims.tubes.kernels import gather, over_leaves, widths
+from tether.claims.tubes.network import Correction, Weights
 from tether.claims.tubes.pieces import TURN, Pieces
 from tether.claims.tubes.zonotopes import EPS
 from tether.data import Array, Schema
@@ -42,6 +44,38 @@ class Reach:
     unknown: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, eq=False)
+class Added:
+    """What a network at hand adds over Q pieces, and the share of it that a line is to follow.
+
+    Attributes:
+        correction: what it adds before it is cut off.
+        share: (Q, P) less than 1 where it may be cut off.
+    """
+
+    correction: Correction
+    share: Array
+
+    @property
+    def line(self) -> tuple[Array, Array]:
+        """(Q, P) value at the middles and (Q, P, D) slope of that share."""
+        return self.share * self.correction.value, self.share[:, :, None] * self.correction.slope
+
+    @property
+    def apart(self) -> Array:
+        """(Q, P) how far that share may be from its line, as this is rounded."""
+        own = self.correction
+        rounded = 8 * EPS * (np.abs(own.value) + own.spread + np.where(self.share > 0, own.apart, 0.0))
+        return np.where(self.share > 0, self.share * own.apart + rounded, 0.0) * (1 + 4 * EPS)
+
+    def taken_off(self, slope: Array, over: Over, reach: Array) -> tuple[Array, Over]:
+        """Lines (C, Q, P) less this one, over pieces that reach (Q, D) from their middles."""
+        value, own = self.line
+        rest, moved = slope - own, over[0] - value
+        size = np.abs(over[0]) + np.abs(value) + np.einsum("cqpd,qd->cqp", np.abs(slope) + np.abs(own), reach)
+        return rest, (moved, over[1] + (reach.shape[1] + 8) * EPS * size)
+
+
 class TubeLimits(ABC):
     """What a tether says of sets of inputs.
 
@@ -52,6 +86,8 @@ class TubeLimits(ABC):
 
     proved: bool
     target: str
+    weights: str | None = None
+    """The digest of the only weights that it speaks of; None: of any."""
 
     @property
     @abstractmethod
@@ -68,8 +104,21 @@ class TubeLimits(ABC):
         del pieces
         return None
 
+    def added(self, pieces: Pieces) -> Added | None:
+        """What the network at hand adds; None where weights do not matter."""
+        del pieces
+        return None
+
     @abstractmethod
-    def reach(self, lines: Lines, pieces: Pieces, over: Over, away: Away | None) -> Reach:
+    def reach(
+        self,
+        lines: Lines,
+        pieces: Pieces,
+        over: Over,
+        away: Away | None,
+        added: Added | None = None,
+        near: Away | None = None,
+    ) -> Reach:
         """Where the model can be beside lines.
 
         Args:
@@ -77,14 +126,21 @@ class TubeLimits(ABC):
             pieces: Q of them.
             over: the lines at the middles of pieces.
             away: M beside the lines; None where M is not to be used.
+            added: what the network at hand adds.
+            near: M beside the lines less that.
         """
 
 
-def limits_of(model: Model) -> TubeLimits:
-    """What a model's tether says of sets."""
+def limits_of(model: Model, *, own_weights: bool = False) -> TubeLimits:
+    """What a model's tether says of sets, whatever the weights; or for those at hand alone."""
     tether = model.tether
     if isinstance(tether, AffineTether):
-        return LeafLimits(model)
+        return LeafLimits(model, Weights(model) if own_weights else None)
+    if own_weights:
+        raise TypeError(
+            "`model` must have an affine tether, the default, for a tube of its own weights; got "
+            f"'{tether.kind}'."
+        )
     if isinstance(tether, DirectTether) and tether.holds:
         return EvenLimits(tether.half_width.cpu().numpy(), model.schema, model.frame.target)
     raise TypeError(
@@ -123,8 +179,17 @@ class EvenLimits(TubeLimits):
         """An angle is near the one it follows."""
         return 2 * TURN + self.half_width
 
-    def reach(self, lines: Lines, pieces: Pieces, over: Over, away: Away | None) -> Reach:
+    def reach(
+        self,
+        lines: Lines,
+        pieces: Pieces,
+        over: Over,
+        away: Away | None,
+        added: Added | None = None,
+        near: Away | None = None,
+    ) -> Reach:
         """M's own distance, and the half-width."""
+        del lines, added, near
         assert away is not None
         size = np.abs(over[0]).max(axis=0) + 2 * TURN + np.abs(pieces.middle).max(axis=1, keepdims=True)
         delta = self.half_width * (1 + 4 * EPS) + 16 * EPS * size
@@ -138,8 +203,9 @@ class EvenLimits(TubeLimits):
 class LeafLimits(TubeLimits):
     """An affine tether over the leaves that pieces touch."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, network: Weights | None = None) -> None:
         tether = model.tether
+        self.network, self.weights = network, None if network is None else network.digest
         assert isinstance(tether, AffineTether)
         bounds: AffineBounds = tether.bounds
         self.bounds, self.cells, self.schema = bounds, model.cells, model.schema
@@ -149,11 +215,13 @@ class LeafLimits(TubeLimits):
         self.pinned, self.rate = np.where(rate > 0, tether.pinned.cpu().numpy(), 0.0), rate
         left = tether.left.cpu().numpy()
         numbers = (bounds.value, bounds.slope, bounds.reference, bounds.remainder, left)
-        self._leaves = (*numbers, bounds.rounding(model.schema))
+        rounding = bounds.rounding(model.schema)
+        self._leaves, self._coarse = (*numbers, rounding), np.zeros(len(bounds.most))
+        np.maximum.at(self._coarse, bounds.output, rounding)
         tree, count = bounds.tree, len(bounds.tree.cut)
         self._below = (
             *(np.empty((count, len(tree.lower))) for _ in range(2)),
-            *(np.zeros(count) for _ in range(2)),
+            *(np.zeros(count) for _ in range(3)),
             np.zeros(count, dtype=np.int64),
             np.zeros(count, dtype=np.bool_),
             np.zeros((count, len(tree.lower)), dtype=np.bool_),
@@ -184,7 +252,28 @@ class LeafLimits(TubeLimits):
         value = bounds.value[leaf] + np.einsum("npd,nd->np", slope, middle - bounds.reference)
         return Lines(value[None], slope[None])
 
-    def reach(self, lines: Lines, pieces: Pieces, over: Over, away: Away | None) -> Reach:
+    def added(self, pieces: Pieces) -> Added | None:
+        """The share is that of the whole way from end to end which is left where it is cut off."""
+        if self.network is None:
+            return None
+        correction = self.network.over(pieces)
+        short, room = self.room(pieces)
+        low, high = correction.ends
+        with np.errstate(invalid="ignore"):
+            left = np.clip(high, -room, room) - np.clip(low, -room, room)
+            share = np.where(high > low, left / (high - low), 1.0)
+        share = np.where((high <= short) & (low >= -short), 1.0, np.clip(share, 0.0, 1.0))
+        return Added(correction, np.where(np.isfinite(correction.apart) & np.isfinite(share), share, 0.0))
+
+    def reach(
+        self,
+        lines: Lines,
+        pieces: Pieces,
+        over: Over,
+        away: Away | None,
+        added: Added | None = None,
+        near: Away | None = None,
+    ) -> Reach:
         """Over all leaves touched."""
         tree, rows = self.bounds.tree, len(pieces.first)
         shape = (len(over[0]), rows, len(self.bounds.most))
@@ -195,24 +284,40 @@ class LeafLimits(TubeLimits):
         over_leaves(
             *map(np.ascontiguousarray, (
                 pieces.row, pieces.lower, pieces.upper, pieces.middle, *over, *ends, lines.slope,
-                self.room(pieces),
+                *self.room(pieces),
             )),
-            away is not None, *tree.nodes, *self._below, *self._leaves,
+            away is not None, *map(np.ascontiguousarray, self._of_network(pieces, added, near, none)),
+            self._coarse, *tree.nodes, *self._below, *self._leaves,
             self.bounds.most, self.schema.output_angles, low, high, delta, unknown,
         )  # fmt: skip
         return Reach(low, high, delta, unknown)
 
-    def room(self, pieces: Pieces) -> Array:
-        """(Q, P) at least what is open of the half-width anywhere in each piece."""
-        room = np.zeros((len(pieces.row), len(self.bounds.most)))
+    def _of_network(
+        self, pieces: Pieces, added: Added | None, near: Away | None, none: Array
+    ) -> tuple[Array, ...]:
+        """What the kernel is told of the network: nothing, where weights do not matter."""
+        ends = (-none, none) if near is None else (near.low, near.high)
+        shape = (len(pieces.row), len(self.bounds.most))
+        if added is None:
+            far, zero = np.full(shape, np.inf), np.zeros(shape)
+            return -far, far, zero, np.zeros((*shape, pieces.lower.shape[1])), zero, zero, *ends
+        return *added.correction.ends, *added.line, added.share, added.apart, *ends
+
+    def room(self, pieces: Pieces) -> tuple[Array, Array]:
+        """(Q, P) at most and at least what is open of the half-width anywhere in each piece."""
+        shape = (len(pieces.row), len(self.bounds.most))
+        least, room = np.full(shape, np.inf), np.zeros(shape)
         scale = self.cells.scale
         below, above = (_outward(end / scale, side) for end, side in ((pieces.lower, -1), (pieces.upper, 1)))
-        widest(below, above, self.cells.memories, self.bounds.half_width, room)
+        widths(below, above, self.cells.memories, self.bounds.half_width, least, room)
         if not (self.rate > 0).any():
-            return room
+            return least, room
         away = np.maximum(np.abs(pieces.lower - self.pinned), np.abs(pieces.upper - self.pinned)) * self.rate
         share = np.minimum(away.max(axis=1) * (1 + 8 * EPS), 1.0)
-        return room * np.minimum(share * share * (1 + 8 * EPS), 1.0)[:, None] * (1 + 8 * EPS)
+        beside = np.maximum(np.maximum(pieces.lower - self.pinned, self.pinned - pieces.upper), 0.0)
+        inner = np.minimum((beside * self.rate).max(axis=1) * (1 - 8 * EPS), 1.0)
+        least = least * (inner * inner * (1 - 16 * EPS))[:, None]
+        return least, room * np.minimum(share * share * (1 + 8 * EPS), 1.0)[:, None] * (1 + 8 * EPS)
 
 
 def _outward(values: Array, side: int) -> Array:

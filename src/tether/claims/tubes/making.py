@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether.claims.tubes.controls import Boxed, Controls, Feedback
+from tether.claims.tubes.expansion import LESS_THAN_A_TURN
 from tether.claims.tubes.limits import TubeLimits, limits_of
 from tether.claims.tubes.step import Stepper, Taken
 from tether.claims.tubes.zonotopes import Zonotopes
@@ -52,6 +53,8 @@ class Tube:
         evidence: how the distance to M is known; `construction` where only the tether was used.
         start: (N, dx) lower and upper ends of the starts.
         weights: None: for any weights; else the digest of those it holds for.
+        beside: for the weights at hand: the tube for any, where its boxes are narrower somewhere; `lower` and
+            `upper` are what both share.
         about: digests of the tether and of M, and M's name.
         system: what is claimed of reality, by statistics: ends (N, T + 1, dx) around the model's own
             rollouts, and `alpha`, `episodes`, `words`; None where nothing is.
@@ -70,6 +73,7 @@ class Tube:
     evidence: str
     start: tuple[Array, Array]
     weights: str | None = None
+    beside: Tube | None = None
     about: Mapping[str, str | None] = field(default_factory=dict)
     system: dict[str, Any] | None = None
 
@@ -92,6 +96,21 @@ class Tube:
             "Every set was shown to lie in the operating box before the step from it."
         )
         return text if self.complete else f"{text} {self.ending}"
+
+    def within(self, other: Tube) -> Tube:
+        """The same with boxes that are nowhere wider than another's, which must hold the same rollouts."""
+        own, its = (np.atleast_1d(-1 if one.ended is None else one.ended) for one in (self, other))
+        if ((own >= 0) & ((its < 0) | (its > own))).any():
+            return other
+        angles = np.array([name in self.schema.angles for name in self.schema.states])
+        lower, upper = np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper)
+        # An angle is in each up to turns of its own, which are the same if both reach over less than a turn.
+        reach = np.maximum(self.upper, other.upper) - np.minimum(self.lower, other.lower)
+        apart = (angles & ~(reach < LESS_THAN_A_TURN)) | np.isnan(other.lower)
+        lower, upper = np.where(apart, self.lower, lower), np.where(apart, self.upper, upper)
+        if np.array_equal(lower, self.lower, True) and np.array_equal(upper, self.upper, True):
+            return self
+        return replace(self, lower=lower, upper=upper, beside=other)
 
     @property
     def ending(self) -> str:
@@ -181,7 +200,7 @@ class Effort:
             check_whole("cuts", self.cuts, most=MOST_HALVINGS)
 
 
-def tube(
+def tube(  # noqa: PLR0913
     model: Model,
     trusted: TrustedModel | Function,
     start: Start,
@@ -191,6 +210,7 @@ def tube(
     generators: int = GENERATORS,
     halvings: int = 0,
     cuts: int | None = None,
+    weights: Literal["any", "own"] = "any",
 ) -> Tube:
     """Every rollout of the model from every start, whatever the weights, lies in the tube at every step.
 
@@ -209,6 +229,8 @@ def tube(
             narrowest in the end, as long as that helps.
         cuts: how many times to halve, within each step, sets over which M bends much: more are narrower and
             slower. By default 5, and 2 for more than 16 starts.
+        weights: `any`, or `own` for those at hand alone: narrower, nowhere wider, and worth nothing once they
+            change. For an affine tether and a network made by :func:`tether.mlp`.
 
     Returns:
         The tube, which ends early where a set may leave the operating box, and says where and why.
@@ -217,7 +239,15 @@ def tube(
 
     known = as_trusted(trusted)
     effort = Effort(generators, halvings, cuts)
-    found = tube_within(limits_of(model), model.schema, known, start, controls, steps=steps, effort=effort)
+    if weights not in ("any", "own"):
+        raise ValueError(f"`weights` must be 'any' or 'own'; got {weights!r}.")
+    limits = limits_of(model)
+    program = trusted_program(known, model.schema, limits) if limits.proved else known
+    found = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
+    if weights == "own":
+        limits = limits_of(model, own_weights=True)
+        own = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
+        found = own.within(found)
     about = {"tether": tether_digest(model), "trusted": known.name, "trusted_source": known.source_digest}
     return replace(found, about=about)
 
@@ -328,7 +358,7 @@ class _Run:
             lower, upper, delta, stop = lower[0], upper[0], delta[0], None if stop[0] < 0 else int(stop[0])
         return Tube(
             schema, lower, upper, delta, stop, why, tuple(self.sets), tuple(self.taken), parts, controls,
-            evidence, start,
+            evidence, start, stepper.limits.weights,
         )  # fmt: skip
 
     def _asked(self, controls: Controls) -> int:

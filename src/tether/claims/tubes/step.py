@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tether.claims.tubes.controls import Controls
 from tether.claims.tubes.expansion import Expansion, Lines, both
-from tether.claims.tubes.limits import Reach, TubeLimits
+from tether.claims.tubes.limits import Added, Reach, TubeLimits
 from tether.claims.tubes.pieces import Pieces, cut, slack_of, too_many
 from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, least_useful, sum_up
 from tether.data import Array, Schema
@@ -28,6 +28,8 @@ SPARE = 1e-9
 """What remainders are made larger by, so that other sound arithmetic than ours can show them again."""
 _WORTH = 0.1
 """As a share of delta, M's bending over a set for which it is cut in parts."""
+_WORTH_OF_OWN = 0.1
+"""The same, where the weights are known and half-widths may be far below delta."""
 _PART_SHELLS = 2
 
 
@@ -143,21 +145,38 @@ class Stepper:
         if expansion is not None:
             parts.append(expansion.candidates(pieces.first))
         known = [part for part in parts if part is not None]
+        added = self.limits.added(pieces)
+        if added is not None:
+            value, slope = (part[pieces.first] for part in added.line)
+            known += [Lines(part.value + value, part.slope + slope) for part in known]
         lines = Lines(
             *(np.concatenate([getattr(part, name) for part in known]) for name in ("value", "slope"))
         )
-        over = lines.over(pieces, self.schema.input_angles)
-        away = None if expansion is None else expansion.away(lines, pieces, self.schema.output_angles, over)
-        reach = self.limits.reach(lines, pieces, over, away)
-        if away is not None:
-            reach = self._refined(lines, pieces, reach, away.shares)
+        reach, shares = self._reach(lines, pieces, expansion, added)
+        if shares is not None:
+            reach = self._refined(lines, pieces, reach, shares)
         return _Found.best(lines, reach)
+
+    def _reach(
+        self, lines: Lines, pieces: Pieces, expansion: Expansion | None, added: Added | None
+    ) -> tuple[Reach, Array | None]:
+        """Where the model can be beside lines, and what each input contributes to the doubt about M."""
+        over = lines.over(pieces, self.schema.input_angles)
+        if expansion is None:
+            return self.limits.reach(lines, pieces, over, None, added), None
+        slope, angles = lines.slope[:, pieces.row], self.schema.output_angles
+        away, near = expansion.away(slope, angles, over), None
+        if added is not None:
+            rest, moved = added.taken_off(slope, over, expansion.reach)
+            near = expansion.away(rest, angles, moved)
+        return self.limits.reach(lines, pieces, over, away, added, near), away.shares
 
     def _refined(self, lines: Lines, pieces: Pieces, reach: Reach, shares: Array) -> Reach:
         """Where M's bending, not delta, makes most of the doubt: M over parts of the pieces once more."""
         assert self.program is not None
         half = (0.5 * (reach.high - reach.low)).min(axis=0)
-        rows = np.flatnonzero((half > (1 + _WORTH) * reach.delta).any(axis=1) & np.isfinite(half).all(axis=1))
+        worth = 1 + _WORTH if self.limits.weights is None else _WORTH_OF_OWN
+        rows = np.flatnonzero((half > worth * reach.delta).any(axis=1) & np.isfinite(half).all(axis=1))
         if not len(rows) or not self.halvings:
             return reach
         doubt = (
@@ -166,10 +185,8 @@ class Stepper:
         )
         parts = pieces.refined(rows, doubt.max(axis=1), self.halvings)
         some = lines.take(rows)
-        over = some.over(parts, self.schema.input_angles)
         expansion = Expansion.of(self.program, parts, _PART_SHELLS)
-        away = expansion.away(some, parts, self.schema.output_angles, over)
-        finer = self.limits.reach(some, parts, over, away)
+        finer, _ = self._reach(some, parts, expansion, self.limits.added(parts))
         low, high = reach.low.copy(), reach.high.copy()
         known = low[:, rows], high[:, rows]
         low[:, rows], high[:, rows] = both(known, (finer.low, finer.high), self.schema.output_angles)

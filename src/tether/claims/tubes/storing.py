@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def as_dict(found: Tube) -> dict[str, Any]:
         "controls": _controls(found.controls),
         "starts": rows,
         "system": None if system is None else _system(system),
+        "beside": None if found.beside is None else as_dict(replace(found.beside, about=found.about)),
     }  # fmt: skip
 
 
@@ -180,8 +182,17 @@ def from_dict(content: dict[str, Any]) -> Tube:
     )  # fmt: skip
     return Tube(
         schema, *one, tuple(row["reason"] for row in starts), sets, taken, len(parts) // len(starts),
-        controls, content["evidence"], (start[0], start[1]), content["weights"], content["about"], system,
+        controls, content["evidence"], (start[0], start[1]), content["weights"], _beside(content),
+        content["about"], system,
     )  # fmt: skip
+
+
+def _beside(content: dict[str, Any]) -> Tube | None:
+    other = content.get("beside")
+    if other is None:
+        return None
+    _DOCUMENT(other, "beside")
+    return from_dict(other)
 
 
 def _padded(rows: list[Any], count: int, width: int) -> Any:
