@@ -48,17 +48,15 @@ void latency(long count, int rounds, const REAL *rows, double *seconds)
         }
 }
 
-void mppi(long rollouts, long steps, int rounds, const REAL *controls, REAL *ends, double *seconds)
+/* All rollouts a step at a time; `states` and `next` hold one state of each. */
+void mppi(long rollouts, long steps, int rounds, const REAL *controls, REAL *states, REAL *next, double *seconds)
 {
     for (int round = 0; round < rounds; ++round) {
         const double begun = now();
-        for (long k = 0; k < rollouts; ++k) {
-            REAL state[model_STATES] = {0}, next[model_OUTPUTS];
-            for (long t = 0; t < steps; ++t) {
-                model_predict(state, controls + (k * steps + t) * model_CONTROLS, next, 0, 0, 0);
-                for (int d = 0; d < model_STATES && d < model_OUTPUTS; ++d) state[d] = next[d];
-            }
-            for (int d = 0; d < model_STATES; ++d) ends[k * model_STATES + d] = state[d];
+        for (long k = 0; k < rollouts * model_STATES; ++k) states[k] = 0;
+        for (long t = 0; t < steps; ++t) {
+            model_predict_many(rollouts, states, controls + t * rollouts * model_CONTROLS, next, 0, 0, 0, 0);
+            for (long k = 0; k < rollouts * model_STATES; ++k) states[k] = next[k];
         }
         if (now() - begun < seconds[0]) seconds[0] = now() - begun;
     }

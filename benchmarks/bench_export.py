@@ -186,14 +186,15 @@ def mppi(library: ctypes.CDLL, dtype: str) -> None:
     """1,000 rollouts of 30 steps."""
     rollouts, steps = size((1000, 30), (10, 3))
     rng = np.random.default_rng(0)
-    controls = rng.uniform([2, -0.5], [8, 0.5], (rollouts, steps, 2)).astype(dtype)
-    ends, seconds = np.empty((rollouts, 3), dtype), np.full(1, np.inf)
+    controls = rng.uniform([2, -0.5], [8, 0.5], (steps, rollouts, 2)).astype(dtype)
+    states, following, seconds = *np.empty((2, rollouts, 3), dtype), np.full(1, np.inf)
     library.mppi(
         ctypes.c_long(rollouts),
         ctypes.c_long(steps),
         ctypes.c_int(ROUNDS),
         address(controls),
-        address(ends),
+        address(states),
+        address(following),
         address(seconds),
     )
     milliseconds = 1e3 * seconds[0]

@@ -22,6 +22,12 @@ _LOOP = """
 #include "NAME.c"
 int loop(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside);
 int slopes(long rows, const REAL *x, const REAL *u, REAL *by_state, REAL *by_control);
+int many(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside);
+int many(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside)
+{
+    NAME_predict_many(rows, x, u, next, lower, upper, delta, inside);
+    return 0;
+}
 int loop(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside)
 {
     long k;
@@ -81,12 +87,14 @@ class Compiled:
     def _given(self, states: Any, controls: Any) -> list[np.ndarray]:
         return [np.ascontiguousarray(part, self.dtype) for part in (states, controls)]
 
-    def predict(self, states: Any, controls: Any) -> Found:
+    def predict(self, states: Any, controls: Any, *, many: bool = False) -> Found:
+        """Row by row, or all at once."""
         given, rows = self._given(states, controls), len(states)
         outputs = [np.full((rows, self.sizes[2]), -7.0, self.dtype) for _ in range(4)]
         inside = np.full(rows, -7, np.int32)
         places = [part.ctypes.data_as(ctypes.c_void_p) for part in (*given, *outputs, inside)]
-        self.library.loop(ctypes.c_long(rows), *places)
+        call = self.library.many if many else self.library.loop
+        call(ctypes.c_long(rows), *places)
         assert np.isin(inside, (0, 1)).all()
         return Found(*outputs, inside.astype(bool))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from compiled import STRICT, needs_compiler
 from tether.export import compiling, export
+from tether.export.c import search
 from tether.export.c.layers import layers_of
 from tether.export.c.network import pack
 from tether.export.c.numbers import literal, table
@@ -82,11 +84,42 @@ def test_nothing_is_added_up_between_networks_of_a_sum():
 
 
 def test_every_memory_is_in_one_leaf_of_the_search():
-    for count in (1, 8, 9, 137):
+    for count in (1, 8, 256, 257, 1300):
         memories = np.random.default_rng(count).standard_normal((count, 3))
         tree = grow(memories, np.ones(3))
         assert sorted(np.concatenate(tree.members).tolist()) == list(range(count))
-        assert max(map(len, tree.members)) <= 8
+        assert max(map(len, tree.members)) <= 256
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("leaf", [32, 256])
+def test_the_nearest_memory_is_exact_in_one_leaf_and_in_many(kind, leaf, tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "_LEAF", leaf)
+    rng, number = np.random.default_rng(0), {"double": np.float64, "float": np.float32}[kind]
+    # On a coarse grid, so that there are equals, of which the first is the nearest.
+    memories = (rng.integers(-4, 5, (700, 3)) / 4).astype(number)
+    points = np.concatenate([rng.integers(-20, 20, (500, 3)) / 8, 2 * rng.standard_normal((500, 3))])
+    points = np.ascontiguousarray(points, number)
+    ones = np.ones(3, number)
+    scaling = (ones, None) if kind == "double" else (None, ones)
+    code = search.search_code(memories, *scaling, kind).replace("REAL", kind).replace("@", "m")
+    loop = (
+        f"void all(long rows, const {kind} *x, int *found);\nvoid all(long rows, const {kind} *x, int *found)\n"
+        f"{{\n    long k;\n    {kind} squared;\n"
+        "    for (k = 0; k < rows; ++k) found[k] = m_nearest(x + 3 * k, &squared);\n}\n"
+    )
+    (tmp_path / "search.c").write_text("#include <math.h>\n" + code + loop)
+    command = ["cc", *STRICT, "-O2", "-shared", "-fPIC", "search.c", "-o", "search.so", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    found = np.empty(len(points), np.int32)
+    places = [own.ctypes.data_as(ctypes.c_void_p) for own in (points, found)]
+    ctypes.CDLL(str(tmp_path / "search.so")).all(ctypes.c_long(len(points)), *places)
+    total = np.zeros((len(points), len(memories)), number)
+    for d in range(3):
+        gap = points[:, d, None] - memories[:, d]
+        total += gap * gap
+    assert np.array_equal(found, total.argmin(axis=1))
 
 
 @needs_compiler

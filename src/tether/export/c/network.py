@@ -11,6 +11,10 @@ from tether.export.c.layers import Layer
 from tether.export.c.numbers import table
 
 _PANELS = (4, 8, 16)
+BLOCK = 32
+"""Rows that are predicted together."""
+_TOGETHER = 8
+"""Products that are added up before a sum is put back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,8 @@ def network_code(layers: Sequence[Layer], kind: str) -> str:
     inner = packed[:-1]
     starts = np.concatenate([[0], np.cumsum([own.units for own in inner], dtype=np.int64)])
     widest = max([layers[0].weight.shape[1], *(own.units for own in packed)])
-    parts = [f"enum {{ @_UNITS = {max(1, int(starts[-1]))}, @_WIDEST = {widest} }};\n"]
+    sizes = {"UNITS": max(1, int(starts[-1])), "WIDEST": widest, "BLOCK": BLOCK}
+    parts = [f"enum {{ {', '.join(f'@_{name} = {value}' for name, value in sizes.items())} }};\n"]
     for number, own in enumerate(packed):
         parts += [
             table(kind, f"@_weights{number}", own.weights),
@@ -76,7 +81,7 @@ def network_code(layers: Sequence[Layer], kind: str) -> str:
         ]
     for panel in sorted({own.panel for own in packed}):
         parts.append(_panel_code(panel, kind))
-    parts += [_forwards(packed, starts, kind), _backwards(packed, starts, kind)]
+    parts += [_forwards(packed, starts, kind), _rows(packed, kind), _backwards(packed, starts, kind)]
     return "".join(parts)
 
 
@@ -97,6 +102,28 @@ def _forwards(packed: Sequence[Packed], starts: np.ndarray, kind: str) -> str:
         source = goal
     if len(packed) == 1:
         lines.append("    (void)units;")
+    return "\n".join([*lines, "}\n\n"])
+
+
+def _rows(packed: Sequence[Packed], kind: str) -> str:
+    """The same of a block of rows: of each feature, unit and output, the values of all rows side by side."""
+    lines = [f"static void @_network_rows(const {kind} *features, {kind} *outputs)\n{{"]
+    names = ["one", "two"]
+    if len(packed) > 1:
+        lines.append(f"    {kind} one[@_WIDEST * @_BLOCK]{', two[@_WIDEST * @_BLOCK]' * (len(packed) > 2)};")
+    if any(own.layer.rising or own.layer.falling for own in packed):
+        lines.append("    int k;")
+    source = "features"
+    for number, own in enumerate(packed):
+        goal = "outputs" if number == len(packed) - 1 else names[0]
+        tables = f"@_weights{number}, @_bias{number}, @_span{number}"
+        lines.append(f"    @_rows{own.panel}({source}, {goal}, {tables}, {own.units // own.panel});")
+        for (first, end), test in zip(_cut_off(own.layer), ("<", ">"), strict=True):
+            if end > first:
+                ends = f"k = {first} * @_BLOCK; k < {end} * @_BLOCK; ++k"
+                lines.append(f"    for ({ends}) {goal}[k] = {goal}[k] {test} 0 ? 0 : {goal}[k];")
+        source = goal
+        names.reverse()
     return "\n".join([*lines, "}\n\n"])
 
 
@@ -163,6 +190,37 @@ static void @_panelsPANEL(const NET *restrict in, NET *restrict out, const NET *
     }
 }
 
+/* The same for a block of rows, whose values are side by side. */
+static void @_rowsPANEL(const NET *restrict in, NET *restrict out, const NET *restrict weights,
+                        const NET *restrict bias, const int *restrict span, int panels)
+{
+    int p, j, t, r;
+    for (p = 0; p < panels; ++p) {
+        const int count = span[2 * p + 1];
+        for (t = 0; t < PANEL; ++t) {
+            const NET *at = in + span[2 * p] * @_BLOCK, *own = weights + t;
+            for (r = 0; r < @_BLOCK; ++r) out[r] = bias[t];
+            for (j = 0; j + TOGETHER <= count; j += TOGETHER) {
+                for (r = 0; r < @_BLOCK; ++r) {
+                    NET total = out[r];
+                    ADDED
+                    out[r] = total;
+                }
+                at += TOGETHER * @_BLOCK;
+                own += TOGETHER * PANEL;
+            }
+            for (; j < count; ++j) {
+                for (r = 0; r < @_BLOCK; ++r) out[r] += own[0] * at[r];
+                at += @_BLOCK;
+                own += PANEL;
+            }
+            out += @_BLOCK;
+        }
+        weights += count * PANEL;
+        bias += PANEL;
+    }
+}
+
 static void @_backPANEL(const NET *restrict by_out, NET *restrict by_in, const NET *restrict weights,
                         const int *restrict span, int panels)
 {
@@ -192,4 +250,6 @@ def _panel_code(panel: int, kind: str) -> str:
         half //= 2
     lines = "\n            ".join(halves)
     code = _PANEL.replace("            HALVES\n", f"            {lines}\n" if halves else "")
+    added = [f"total += own[{k} * PANEL] * at[{k} * @_BLOCK + r];" for k in range(_TOGETHER)]
+    code = code.replace("ADDED", "\n                    ".join(added)).replace("TOGETHER", str(_TOGETHER))
     return code.replace("PANEL", str(panel)).replace("NET", kind)

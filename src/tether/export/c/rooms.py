@@ -6,6 +6,7 @@ between ``middle - width`` and ``middle + width``, of which the derivatives are.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -139,12 +140,11 @@ static void @_slopes(const REAL *x, const struct @_room *room, int output, REAL 
 
 def _affine(model: Model) -> str:
     cells, tether = model.cells, _buffers(model.tether)
-    leaves = np.column_stack([tether["value"], tether["remainder"], tether["left"], tether["slope"]])
+    rows = _Rows.of(model, [tether["value"], tether["remainder"], tether["left"]], [tether["slope"]])
     tables = {
         "box_low": tether["leaves.lower"],
         "box_high": tether["leaves.upper"],
         "reference": tether["reference"],
-        "leaves": leaves,
         "half_width": tether["half_width"],
         "pinned": tether["pinned"],
         "pinned_rate": tether["pinned_rate"],
@@ -154,9 +154,10 @@ def _affine(model: Model) -> str:
     return "".join(
         [
             search_code(cells.memories, cells.scale, None, "double"),
-            _tree(tree, "double"),
+            _tree(tree, rows.starts, "double"),
+            rows.code("double"),
             _tables("double", tables),
-            _constants(tether["pinned_rate"], leaves.shape[1]),
+            _constants(tether["pinned_rate"]),
             _opening(range(len(cells.scale))),
             _without_size(code),
         ]
@@ -166,62 +167,148 @@ def _affine(model: Model) -> str:
 def _affine_single(model: Model) -> str:
     single = single_precision(model).tether
     own = _buffers(single)
-    leaves = np.column_stack([own["value"], own["remainder"], own["most"], own["slope"], own["point"]])
+    rows = _Rows.of(model, [own["value"], own["remainder"], own["most"]], [own["slope"], own["point"]])
     tables = {
         "box_low": own["box_lower"],
         "box_high": own["box_upper"],
-        "leaves": leaves,
         "half_width": own["half_width"],
         "pinned": own["pinned"],
         "pinned_rate": own["pinned_rate"],
     }
     magnified: Any = single.magnified  # type: ignore[attr-defined]
     spread = f"row[1] + width + {literal(float(magnified), 'float')} * (size + width)"
-    code = _LEAVES.replace("FROM", "row[3 + @_INPUTS + d]").replace("SPREAD", spread)
+    code = _LEAVES.replace("FROM", "row[3 + count + k]").replace("SPREAD", spread)
     return "".join(
         [
             search_code(own["centers"], None, own["inverse_scale"], "float"),
-            _tree(own, "float"),
+            _tree(own, rows.starts, "float"),
+            rows.code("float"),
             _tables("float", tables),
-            _constants(own["pinned_rate"], leaves.shape[1]),
+            _constants(own["pinned_rate"]),
             _opening(range(len(own["inverse_scale"]))),
-            code.replace("SIZE_OF(", "(size = ").replace("ADDED", "size += FABS(part);"),
+            code.replace(" /* size */", ""),
         ]
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What is known of each leaf, without slopes along inputs that no leaf of an output has one along.
+
+    Attributes:
+        used: of each output, the inputs that it has slopes along.
+        starts: (L,) where the row of a leaf begins.
+        values: all rows, one after another.
+        parts: numbers that a row holds of each such input.
+    """
+
+    used: list[np.ndarray]
+    starts: np.ndarray
+    values: np.ndarray
+    parts: int
+
+    @classmethod
+    def of(cls, model: Model, single: list[np.ndarray], by_input: list[np.ndarray]) -> _Rows:
+        """From tables (L,) and (L, D), of which the first says what is used."""
+        bounds: Any = model.bounds
+        output, used, values = bounds.output, [], []
+        starts, length = np.zeros(len(output), dtype=np.int64), 0
+        for q in range(len(model.schema.outputs)):
+            own = np.flatnonzero(output == q)
+            columns = np.flatnonzero((by_input[0][own] != 0).any(axis=0))
+            parts = [part[own][:, columns] for part in by_input]
+            row = np.column_stack([*(part[own] for part in single), *parts])
+            starts[own] = length + row.shape[1] * np.arange(len(own))
+            length += row.size
+            used.append(columns)
+            values.append(row.reshape(-1))
+        return cls(used, starts, np.concatenate(values), len(by_input))
+
+    def code(self, kind: str) -> str:
+        """Tables."""
+        counts = [len(own) for own in self.used]
+        return "".join(
+            [
+                f"enum {{ @_PARTS = {self.parts}, @_USED = {max([1, *counts])} }};\n",
+                table(kind, "@_leaves", self.values),
+                table("int", "@_uses", np.concatenate(self.used)),
+                table("int", "@_use", np.concatenate([[0], np.cumsum(counts)])),
+            ]
+        )
+
+
 def _without_size(code: str) -> str:
     """In float64 the size of A's parts is in the remainder."""
-    kept = [line for line in code.splitlines() if "SIZE_OF(" not in line and "REAL size" not in line]
-    return "\n".join(kept).replace("            ADDED\n", "") + "\n"
+    return "\n".join(line for line in code.splitlines() if "size" not in line or "sizeof" in line) + "\n"
 
 
 _LEAVES = """
+/* The leaf of each output, all of them a level at a time: none waits for another. A leaf leads to itself. */
+static void @_search(const REAL *x, int *leaf)
+{
+    int node[@_OUTPUTS], q, moved;
+    for (q = 0; q < @_OUTPUTS; ++q) node[q] = q;
+    do {
+        moved = 0;
+        for (q = 0; q < @_OUTPUTS; ++q) {
+            const struct @_node *at = &@_nodes[node[q]];
+            const int next = at->below + !(x[at->cut] < at->threshold);
+            moved |= next ^ node[q];
+            node[q] = next;
+        }
+    } while (moved);
+    for (q = 0; q < @_OUTPUTS; ++q) leaf[q] = @_leaf[node[q]];
+}
+
+/* In four sums, whose order nothing rests on. */
+static REAL @_sum(const REAL *parts, int count)
+{
+    REAL one = 0, two = 0, three = 0, four = 0;
+    int k;
+    for (k = 0; k + 4 <= count; k += 4) {
+        one += parts[k];
+        two += parts[k + 1];
+        three += parts[k + 2];
+        four += parts[k + 3];
+    }
+    for (; k < count; ++k) one += parts[k];
+    return (one + two) + (three + four);
+}
+
+/* What is known of a leaf is fetched while memories are searched. */
+#ifdef __GNUC__
+#define FETCH(at) __builtin_prefetch(at)
+#else
+#define FETCH(at) ((void)(at))
+#endif
+
 static void @_room(const REAL *x, struct @_room *room)
 {
     REAL squared, share;
-    int q, d;
+    int q, d, k;
+    @_search(x, room->leaf);
+    for (q = 0; q < @_OUTPUTS; ++q) {
+        const int length = 3 + @_PARTS * (@_use[q + 1] - @_use[q]);
+        for (k = 0; k < length; k += 64 / (int)sizeof(REAL)) FETCH(@_leaves + room->leaf[q] + k);
+    }
     room->cell = @_nearest(x, &squared);
     room->inside = 1;
     for (d = 0; d < @_INPUTS; ++d)
         if (!(x[d] >= @_box_low[d] && x[d] <= @_box_high[d])) room->inside = 0;
     share = @_opening(x);
     for (q = 0; q < @_OUTPUTS; ++q) {
-        const REAL *row;
-        REAL anchor, width;
+        const REAL *row = @_leaves + room->leaf[q];
+        const int *uses = @_uses + @_use[q];
+        const int count = @_use[q + 1] - @_use[q];
+        REAL anchor, width, parts[@_USED];
         REAL size;
-        int node = q;
-        while (@_nodes[node].cut >= 0)
-            node = @_nodes[node].below + !(x[@_nodes[node].cut] < @_nodes[node].threshold);
-        room->leaf[q] = @_nodes[node].below;
-        row = @_leaves + (long)room->leaf[q] * @_ROW;
-        anchor = row[0];
-        (void)SIZE_OF(FABS(anchor));
-        for (d = 0; d < @_INPUTS; ++d) {
-            const REAL part = row[3 + d] * (x[d] - FROM);
-            anchor += part;
-            ADDED
+        for (k = 0; k < count; ++k) {
+            d = uses[k];
+            parts[k] = row[3 + k] * (x[d] - FROM);
         }
+        anchor = row[0] + @_sum(parts, count);
+        for (k = 0; k < count; ++k) parts[k] = FABS(parts[k]); /* size */
+        size = FABS(row[0]) + @_sum(parts, count);
         width = @_half_width[room->cell * @_OUTPUTS + q] * share;
         room->closed[q] = !(width < row[2]);
         if (room->closed[q]) width = row[2];
@@ -236,12 +323,16 @@ static void @_room(const REAL *x, struct @_room *room)
 static void @_slopes(const REAL *x, const struct @_room *room, int output, REAL *anchor, REAL *middle,
                      REAL *width)
 {
-    const REAL *row = @_leaves + (long)room->leaf[output] * @_ROW;
+    const REAL *row = @_leaves + room->leaf[output];
     REAL share = @_half_width[room->cell * @_OUTPUTS + output];
-    int d;
+    int d, k;
     if (room->closed[output]) share = 0;
     @_opening_slopes(x, share, width);
-    for (d = 0; d < @_INPUTS; ++d) anchor[d] = middle[d] = row[3 + d];
+    for (d = 0; d < @_INPUTS; ++d) anchor[d] = middle[d] = 0;
+    for (k = @_use[output]; k < @_use[output + 1]; ++k) {
+        d = @_uses[k];
+        anchor[d] = middle[d] = row[3 + k - @_use[output]];
+    }
 }
 """
 
@@ -267,7 +358,7 @@ def _monotone(model: Model) -> str:
             _tables("double", tables),
             table("int", "@_seen", tether.seen),
             table("int", "@_declared", silent),
-            _constants(own["pinned_rate"], 0),
+            _constants(own["pinned_rate"]),
             _opening(tether.seen.tolist()),
             code,
         ]
@@ -369,26 +460,27 @@ static void @_opening_slopes(const REAL *x, REAL width, REAL *slopes)
 """
 
 
-def _constants(rate: np.ndarray, row: int) -> str:
-    length = f", @_ROW = {row}" if row else ""
-    return f"enum {{ @_PINS = {int((rate > 0).any())}{length} }};\n"
+def _constants(rate: np.ndarray) -> str:
+    return f"enum {{ @_PINS = {int((rate > 0).any())} }};\n"
 
 
-def _tree(tree: dict[str, np.ndarray], kind: str) -> str:
-    """Nodes level by level, the two below a node side by side; of a leaf, `below` is its number."""
+def _tree(tree: dict[str, np.ndarray], starts: np.ndarray, kind: str) -> str:
+    """Nodes level by level, the two below a node side by side; a leaf leads to itself, and to its row."""
     order = tree["roots"].tolist()
     rows: list[tuple[str, str, str]] = []
-    for node in order:  # which grows on the way
+    leaves: list[int] = []
+    for place, node in enumerate(order):  # which grows on the way
         cut, low, high = (int(tree[name][node]) for name in ("cut", "left", "right"))
-        rows.append(
-            (literal(float(tree["threshold"][node]), kind), str(cut), str(low if cut < 0 else len(order)))
-        )
+        threshold = literal(float(tree["threshold"][node]) if cut >= 0 else np.inf, kind)
+        rows.append((threshold, str(max(cut, 0)), str(place if cut < 0 else len(order))))
+        leaves.append(int(starts[low]) if cut < 0 else 0)
         if cut >= 0:
             order += [low, high]
     return "".join(
         [
             "struct @_node { REAL threshold; int cut, below; };\n",
             records("@_nodes", "@_node", rows),
+            table("int", "@_leaf", leaves),
         ]
     )
 

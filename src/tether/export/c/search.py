@@ -1,4 +1,4 @@
-"""The exactly nearest memory in C: a tree that leaves out what cannot be nearest, then the library's own sum.
+"""The exactly nearest memory in C: of a few hundred by measuring all, of more by a tree over such leaves.
 
 "Exact" is what :mod:`tether.geometry.nearest` means by it: of squared distances added up in order, every
 operation rounded once, the smallest, and of equals the first. A compiler may fuse a product with a sum, and
@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 
 from tether.export.c.numbers import literal, records, table
 
-LANES = 8
-"""Memories side by side in a leaf, so that compilers take them together."""
+LANES = 32
+"""Memories of a leaf are filled up to a multiple of this, so that compilers take them together."""
+_LEAF = 8 * LANES
+"""Memories of a leaf at most: measuring so many in a row takes less time than a tree over them."""
+_TOGETHER = 8
+"""Columns that are added up before a sum is put back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +32,7 @@ class Search:
         split: (V,) where; what is below lies at or below it.
         below: (V,) the branch below; of a leaf, its number.
         above: (V,) the branch above.
-        members: leaves of at most `LANES` memories, by their numbers.
+        members: leaves of at most `_LEAF` memories, by their numbers.
         depth: cuts on the longest way.
     """
 
@@ -51,7 +55,7 @@ def grow(memories: np.ndarray, spread: np.ndarray) -> Search:
         if parent >= 0:
             (tree.above if is_above else tree.below)[parent] = node
         depth = max(depth, level)
-        if len(own) <= LANES:
+        if len(own) <= _LEAF:
             _add(tree, -1, 0.0, len(tree.members))
             tree.members.append(np.sort(own))
             continue
@@ -86,8 +90,8 @@ def search_code(
     spread = np.ones(columns) if multiplied is None else multiplied
     tree = grow(memories, spread)
     # A leaf that is not full has its last memory more than once: an equal of the same number.
-    full = [np.concatenate([own, np.repeat(own[-1:], LANES - len(own))]) for own in tree.members]
-    lanes = np.stack([memories[own].T for own in full])
+    full = [np.concatenate([own, np.repeat(own[-1:], -len(own) % LANES)]) for own in tree.members]
+    counts = np.array([len(own) for own in full])
     scaling = divided if multiplied is None else multiplied
     assert scaling is not None
     eps = np.finfo(np.float64 if kind == "double" else np.float32).eps
@@ -96,20 +100,37 @@ def search_code(
     branches = zip(tree.split, tree.cut, tree.below, tree.above, strict=True)
     rows = ((literal(split, kind), str(cut), str(low), str(high)) for split, cut, low, high in branches)
     code = _CODE.replace("ENTER", _DIVIDED if multiplied is None else _PLAIN)
-    code = code.replace("SCALED(", "(" if multiplied is None else "@_spread[d] * (")
+    scaled = "(" if multiplied is None else "@_spread[d] * ("
+    code = code.replace("MEASURED\n", _measured(columns, scaled)).replace("SCALED(", scaled)
     return "".join(
         [
-            f"enum {{ @_SEEN = {columns}, @_WAYS = {tree.depth + 1}, @_LANES = {LANES} }};\n",
+            f"enum {{ @_SEEN = {columns}, @_WAYS = {tree.depth + 1}, @_MOST = {counts.max()} }};\n",
             "struct @_branch { REAL split; int cut, below, above; };\n",
             records("@_branches", "@_branch", rows),
-            table(kind, "@_memories", lanes),
+            table(kind, "@_memories", np.concatenate([memories[own].T.reshape(-1) for own in full])),
             table("int", "@_index", np.concatenate(full)),
+            table("int", "@_begins", np.concatenate([[0], np.cumsum(counts)])),
             table(kind, "@_spread", scaling),
             code.replace("SLACK", literal(float(_up(slack, kind)), kind)).replace(
                 "FAINT", literal(faint, kind)
             ),
         ]
     )
+
+
+def _measured(columns: int, scaled: str) -> str:
+    """Lines that add up some columns for all memories of a leaf, and then the next."""
+    lines: list[str] = []
+    for first in range(0, columns, _TOGETHER):
+        own = range(first, min(first + _TOGETHER, columns))
+        lines.append("for (k = 0; k < count; ++k) {")
+        lines.append(f"    REAL total = {'totals[k]' if first else '0'}, gap;")
+        for d in own:
+            way = scaled.replace("[d]", f"[{d}]")
+            lines.append(f"    gap = {way}point[{d}] - columns[{d} * count + k]);")
+            lines.append("    total += gap * gap;")
+        lines += ["    totals[k] = total;", "}"]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _up(value: float, kind: str) -> float:
@@ -123,17 +144,31 @@ _CODE = """
 struct @_waiting { REAL bound; REAL apart[@_SEEN]; int node; };
 
 /* The squared distance to one memory, products and sums each rounded once, in order. */
-static REAL @_exactly(const REAL *point, const REAL *memory)
+static REAL @_exactly(const REAL *point, const REAL *memory, int apart)
 {
     volatile REAL square;
     REAL total = 0;
     int d;
     for (d = 0; d < @_SEEN; ++d) {
-        const REAL gap = SCALED(point[d] - memory[d * @_LANES]);
+        const REAL gap = SCALED(point[d] - memory[d * apart]);
         square = gap * gap;
         total += square;
     }
     return total;
+}
+
+/* Squared distances to the `count` memories of a leaf, as the compiler likes them; `least` of every eight. */
+static void @_measure(const REAL *restrict point, const REAL *restrict columns, int count,
+                      REAL *restrict totals, REAL *restrict least)
+{
+    const int width = count / 8;
+    int k, t;
+MEASURED
+    for (k = 0; k < width; ++k) {
+        REAL low = totals[k];
+        for (t = 1; t < 8; ++t) low = totals[t * width + k] < low ? totals[t * width + k] : low;
+        least[k] = low;
+    }
 }
 
 /* The nearest memory, of equals the first; what a margin of SLACK leaves is measured exactly. */
@@ -141,15 +176,15 @@ static int @_nearest(const REAL *input, REAL *squared)
 {
     struct @_waiting stack[@_WAYS];
     struct @_waiting now;
-    REAL point[@_SEEN], best = INFINITY, limit = INFINITY;
-    int winner = 0, waiting = 1, d, t;
+    REAL point[@_SEEN], totals[@_MOST], least[@_MOST / 8], best = INFINITY, limit = INFINITY;
+    int winner = 0, waiting = 1, d, k, t;
     ENTER
     stack[0].bound = 0;
     stack[0].node = 0;
     for (d = 0; d < @_SEEN; ++d) stack[0].apart[d] = 0;
     while (waiting > 0) {
-        const REAL *lanes;
-        REAL total[@_LANES];
+        REAL low[4];
+        int first, count, width;
         now = stack[--waiting];
         if (now.bound > limit) continue;
         while (@_branches[now.node].cut >= 0) {
@@ -167,26 +202,29 @@ static int @_nearest(const REAL *input, REAL *squared)
             }
             now.node = gap < 0 ? at->below : at->above;
         }
-        lanes = @_memories + @_branches[now.node].below * (@_LANES * @_SEEN);
-        for (t = 0; t < @_LANES; ++t) total[t] = 0;
-        for (d = 0; d < @_SEEN; ++d)
-            for (t = 0; t < @_LANES; ++t) {
-                const REAL gap = SCALED(point[d] - lanes[d * @_LANES + t]);
-                total[t] += gap * gap;
-            }
-        for (t = 0; t < @_LANES; ++t) {
-            const REAL reach = total[t] * SLACK + FAINT;
+        first = @_begins[@_branches[now.node].below];
+        count = @_begins[@_branches[now.node].below + 1] - first;
+        width = count / 8;
+        @_measure(point, @_memories + (long)first * @_SEEN, count, totals, least);
+        for (t = 0; t < 4; ++t) low[t] = INFINITY;
+        for (k = 0; k < width; k += 4)
+            for (t = 0; t < 4; ++t) low[t] = least[k + t] < low[t] ? least[k + t] : low[t];
+        for (t = 0; t < 4; ++t) {
+            const REAL reach = low[t] * SLACK + FAINT;
             if (reach < limit) limit = reach;
         }
-        for (t = 0; t < @_LANES; ++t)
-            if (!(total[t] > limit)) {
-                const REAL found = @_exactly(point, lanes + t);
-                const int number = @_index[@_branches[now.node].below * @_LANES + t];
-                if (found < best || (found == best && number < winner)) {
-                    best = found;
-                    winner = number;
+        for (k = 0; k < width; ++k) {
+            if (least[k] > limit) continue;
+            for (t = k; t < count; t += width)
+                if (!(totals[t] > limit)) {
+                    const REAL found = @_exactly(point, @_memories + (long)first * @_SEEN + t, count);
+                    const int number = @_index[first + t];
+                    if (found < best || (found == best && number < winner)) {
+                        best = found;
+                        winner = number;
+                    }
                 }
-            }
+        }
     }
     *squared = best;
     return winner;

@@ -224,6 +224,11 @@ extern const char @_model_sha256[65];
  * infinite, and where an input is not finite all are NaN. `lower`, `upper` and `delta` may be null. */
 int @_predict(const REAL *state, const REAL *control, REAL *next, REAL *lower, REAL *upper, REAL *delta);
 
+/* The same of many rows, which is faster: several pass through the network at once. `in_domain` has what
+ * `predict` returns of each, and may be null as well. */
+void @_predict_many(long rows, const REAL *states, const REAL *controls, REAL *next, REAL *lower, REAL *upper,
+                    REAL *delta, int *in_domain);
+
 /* Derivatives of the next state, row by row: by the states, and by the controls. Returns what `predict` does.
  * `next`, `by_state` and `by_control` may be null. */
 int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control);
@@ -316,13 +321,13 @@ static REAL @_raised(const struct @_room *room, int q, REAL raw)
     RAISED
 }
 
-int @_predict(const REAL *state, const REAL *control, REAL *next, REAL *lower, REAL *upper, REAL *delta)
+/* Where the next state may be, and what the network says of it, kept there. */
+static int @_answer(const REAL *x, int finite, const NET *outputs, REAL *next, REAL *lower,
+                    REAL *upper, REAL *delta)
 {
     struct @_room room;
-    REAL x[@_INPUTS];
-    NET features[@_FEATURES], units[@_UNITS], outputs[@_RAW];
     int q;
-    if (!@_enter(state, control, x)) {
+    if (!finite) {
         for (q = 0; q < @_OUTPUTS; ++q) {
             next[q] = NAN;
             if (lower) lower[q] = NAN;
@@ -332,8 +337,6 @@ int @_predict(const REAL *state, const REAL *control, REAL *next, REAL *lower, R
         return 0;
     }
     @_room(x, &room);
-    @_features(x, features);
-    @_network(features, units, outputs);
     for (q = 0; q < @_OUTPUTS; ++q)
         if (isnan(outputs[q])) room.inside = 0;
     for (q = 0; q < @_OUTPUTS; ++q) {
@@ -350,6 +353,51 @@ int @_predict(const REAL *state, const REAL *control, REAL *next, REAL *lower, R
         if (delta) delta[q] = room.inside ? most : INFINITY;
     }
     return room.inside;
+}
+
+int @_predict(const REAL *state, const REAL *control, REAL *next, REAL *lower, REAL *upper, REAL *delta)
+{
+    REAL x[@_INPUTS];
+    NET features[@_FEATURES], units[@_UNITS], outputs[@_RAW] = {0};
+    const int finite = @_enter(state, control, x);
+    if (finite) {
+        @_features(x, features);
+        @_network(features, units, outputs);
+    }
+    return @_answer(x, finite, outputs, next, lower, upper, delta);
+}
+
+void @_predict_many(long rows, const REAL *states, const REAL *controls, REAL *next, REAL *lower, REAL *upper,
+                    REAL *delta, int *in_domain)
+{
+    REAL x[@_BLOCK][@_INPUTS];
+    NET features[@_FEATURES], outputs[@_OUTPUTS];
+    NET all_features[@_FEATURES * @_BLOCK], all_outputs[@_RAW * @_BLOCK];
+    int finite[@_BLOCK], count, r, k;
+    for (; rows > 0; rows -= count) {
+        count = rows < @_BLOCK ? (int)rows : @_BLOCK;
+        for (r = 0; r < @_BLOCK; ++r) {
+            /* A block that is not full has its last row more than once. */
+            const int own = r < count ? r : count - 1;
+            finite[r] = @_enter(states + own * @_STATES, controls + own * @_CONTROLS, x[r]);
+            @_features(x[r], features);
+            for (k = 0; k < @_FEATURES; ++k) all_features[k * @_BLOCK + r] = features[k];
+        }
+        @_network_rows(all_features, all_outputs);
+        for (r = 0; r < count; ++r) {
+            int inside;
+            for (k = 0; k < @_OUTPUTS; ++k) outputs[k] = all_outputs[k * @_BLOCK + r];
+            inside = @_answer(x[r], finite[r], outputs, next, lower, upper, delta);
+            if (in_domain) in_domain[r] = inside;
+            next += @_OUTPUTS;
+            if (lower) lower += @_OUTPUTS;
+            if (upper) upper += @_OUTPUTS;
+            if (delta) delta += @_OUTPUTS;
+        }
+        states += (long)count * @_STATES;
+        controls += (long)count * @_CONTROLS;
+        if (in_domain) in_domain += count;
+    }
 }
 
 /* The derivative of what the network says of one output, by the inputs. */
