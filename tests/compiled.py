@@ -22,6 +22,14 @@ _LOOP = """
 #include "NAME.c"
 int loop(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside);
 int slopes(long rows, const REAL *x, const REAL *u, REAL *by_state, REAL *by_control);
+int across(long rows, const REAL *x, const REAL *u, REAL *by_state, REAL *by_control);
+int across(long rows, const REAL *x, const REAL *u, REAL *by_state, REAL *by_control)
+{
+    long k;
+    for (k = 0; k < rows; ++k)
+        NAME_jacobian_across(x + k * DX, u + k * DU, (void *)0, by_state + k * P * DX, by_control + k * P * DU);
+    return 0;
+}
 int many(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside);
 int many(long rows, const REAL *x, const REAL *u, REAL *next, REAL *lower, REAL *upper, REAL *delta, int *inside)
 {
@@ -98,9 +106,11 @@ class Compiled:
         assert np.isin(inside, (0, 1)).all()
         return Found(*outputs, inside.astype(bool))
 
-    def linearize(self, states: Any, controls: Any) -> tuple[np.ndarray, np.ndarray]:
+    def linearize(self, states: Any, controls: Any, *, across: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Within leaves, or across them."""
         given, (dx, du, outputs) = self._given(states, controls), self.sizes
         found = [np.empty((len(states), outputs, size), self.dtype) for size in (dx, du)]
         places = [part.ctypes.data_as(ctypes.c_void_p) for part in (*given, *found)]
-        self.library.slopes(ctypes.c_long(len(states)), *places)
+        call = self.library.across if across else self.library.slopes
+        call(ctypes.c_long(len(states)), *places)
         return found[0], found[1]

@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 import torch
 
-from compiled import STRICT, needs_compiler
+from compiled import STRICT, Compiled, needs_compiler
 from tether.export import compiling, export
 from tether.export.c import search
 from tether.export.c.layers import layers_of
 from tether.export.c.network import pack
 from tether.export.c.numbers import literal, table
 from tether.export.c.search import grow
+from tether.export.verifying import verify
+from tether.foundation.errors import CertificateError
 from tether.model import mlp, weighted_sum
 from tether.model.monotone import MonotoneNetwork
 
 sys.path.append(str(Path(__file__).parent / "contract"))
-from every_model import SUBJECTS, parts, written
+from every_model import SUBJECTS, parts, scaled, written
 
 (SUBJECT,) = (s for s in SUBJECTS if str(s) == "affine, angles, clip")
 
@@ -176,15 +178,35 @@ def test_casadi_loads_the_model_with_its_jacobian(tmp_path):
     jacobian = function.jacobian()
     assert "jac_cart" in str(jacobian)
     inputs = SUBJECT.inputs(30)
-    known, slopes = model.predict(*parts(inputs), details=True), model.linearize(*parts(inputs))
+    known = model.predict(*parts(inputs), details=True)
+    slopes = Compiled(model, tmp_path / "again").linearize(*parts(inputs), across=True)
     for row, (state, control) in enumerate(zip(*parts(inputs), strict=True)):
         assert np.allclose(function(state, control).full()[:, 0], known.next_states[row], atol=1e-12)
         by_state, by_control = jacobian(state, control, 0)
-        assert np.allclose(by_state.full(), slopes.states[row], atol=1e-12)
-        assert np.allclose(by_control.full(), slopes.controls[row], atol=1e-12)
+        assert np.allclose(by_state.full(), slopes[0][row], atol=1e-12)
+        assert np.allclose(by_control.full(), slopes[1][row], atol=1e-12)
         found = [part.full()[:, 0] for part in details(state, control)]
         assert np.array_equal(found[3], known.delta[row])
         assert found[4][0] == known.in_domain[row]
+
+
+@needs_compiler
+def test_slopes_across_leaves_are_those_of_m(tmp_path):
+    """Of a cart that is pinned at rest, whose A has no slope along the heading within a leaf."""
+    compiled = Compiled(scaled(SUBJECT.model(), 0.0), tmp_path / "made")
+    rng = np.random.default_rng(2)
+    states, controls = rng.uniform([-0.8, -2], [0.8, 2], (200, 2)), rng.uniform(-0.8, 0.8, (200, 1))
+    known = 0.1 * np.cos(states[:, 1]) * controls[:, 0]
+    within, across = (compiled.linearize(states, controls, across=own)[0][:, 0, 1] for own in (False, True))
+    assert np.abs(across - known).max() < 0.01
+    assert np.abs(within - known).max() > 0.03
+
+
+def test_a_torch_program_is_not_vouched_for_in_one_line(tmp_path):
+    with pytest.raises(
+        CertificateError, match=r"not verified: .*is a torch program, of which nothing is shown"
+    ):
+        verify(tmp_path / "model.pt2", SUBJECT.trusted)
 
 
 def test_the_command_line_exports_and_verifies(tmp_path):

@@ -109,7 +109,7 @@ int jac_@(const double **arg, double **res, whole *iw, double *w, int mem)
     (void)iw;
     (void)w;
     (void)mem;
-    @_jacobian(given(arg[0]), given(arg[1]), 0, by_state, by_control);
+    @_jacobian_across(given(arg[0]), given(arg[1]), 0, by_state, by_control);
     for (q = 0; q < NOUTPUTS; ++q) {
         for (d = 0; d < NSTATES; ++d)
             if (res[0]) res[0][d * NOUTPUTS + q] = by_state[q * NSTATES + d];

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel
 from tether.verification import Verification
@@ -14,6 +15,7 @@ READERS: dict[str, str] = {
     ".c": "tether.export.c.reading:verify_source",
     ".fmu": "tether.export.fmu.reading:verify_fmu",
     ".onnx": "tether.export.onnx.reading:verify_graph",
+    ".pt2": "tether.export.verifying:refuse_program",
 }
 """By the end of a file's name, where the function that verifies it is; called as :func:`verify` is."""
 
@@ -42,3 +44,11 @@ def verify(
     home, _, function = READERS.get(Path(path).suffix, "tether.verification:verify").partition(":")
     show: Callable[..., Verification] = getattr(import_module(home), function)
     return show(path, trusted, certificate, progress, seed=seed)
+
+
+def refuse_program(path: str | Path, *_: object, **__: object) -> Verification:
+    """A torch program is not vouched for, in one line."""
+    raise CertificateError(
+        f"not verified: `{path}` is a torch program, of which nothing is shown. Verify the model file it "
+        "was exported from, or export to 'c', 'fmu' or 'onnx', which `verify` reads."
+    )

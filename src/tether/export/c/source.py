@@ -20,7 +20,7 @@ import numpy as np
 from tether.export.c.layers import layers_of
 from tether.export.c.network import network_code
 from tether.export.c.numbers import literal, table
-from tether.export.c.rooms import STRUCT, compensation, room_code
+from tether.export.c.rooms import STRUCT, across_code, compensation, room_code
 from tether.export.exporting import IDENTIFIER
 from tether.model import Model
 
@@ -196,6 +196,7 @@ def _code(model: Model, form: Form, kind: str) -> str:
             room,
             network_code(layers, net),
             wraps.replace("TWO_PI", literal(2 * np.pi)).replace("HALF_PI2", literal(np.pi)),
+            across_code(model, kind),
             end.replace("NET", net),
         ]
     )
@@ -232,6 +233,10 @@ void @_predict_many(long rows, const REAL *states, const REAL *controls, REAL *n
 /* Derivatives of the next state, row by row: by the states, and by the controls. Returns what `predict` does.
  * `next`, `by_state` and `by_control` may be null. */
 int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control);
+
+/* The same for controllers, who want to know where steps of their size lead: between leaves the model jumps,
+ * and along inputs that leaves are cut along, this is its slope over several of them. */
+int @_jacobian_across(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control);
 
 #ifdef __cplusplus
 }
@@ -413,8 +418,10 @@ static void @_steeper(const REAL *x, const NET *units, int q, REAL *by)
     }
 }
 
-int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control)
+static int @_derive(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control,
+                    int across)
 {
+    REAL steps[@_INPUTS][@_OUTPUTS];
     struct @_room room;
     REAL x[@_INPUTS], by[@_INPUTS], anchor[@_INPUTS], middle[@_INPUTS], width[@_INPUTS];
     NET features[@_FEATURES], units[@_UNITS], outputs[@_RAW];
@@ -425,6 +432,8 @@ int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_stat
         @_room(x, &room);
         @_features(x, features);
         @_network(features, units, outputs);
+        for (d = 0; across && d < @_INPUTS; ++d)
+            if (@_stride[d] > 0) @_across(x, d, steps[d]);
     }
     for (q = 0; q < @_OUTPUTS; ++q)
         if (finite && isnan(outputs[q])) room.inside = 0;
@@ -434,6 +443,8 @@ int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_stat
             for (d = 0; d < @_INPUTS; ++d) by[d] = NAN;
         } else {
             @_slopes(x, &room, q, anchor, middle, width);
+            for (d = 0; across && d < @_INPUTS; ++d)
+                if (@_stride[d] > 0) anchor[d] = middle[d] = steps[d][q];
             if (room.lower[q] < value && value < room.upper[q]) {
                 const REAL raw = (REAL)outputs[q], open = room.upper[q] - room.lower[q];
                 @_steeper(x, units, q, by);
@@ -459,5 +470,15 @@ int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_stat
             if (by_control) by_control[q * @_CONTROLS + d - @_STATES] = by[d];
     }
     return room.inside;
+}
+
+int @_jacobian(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control)
+{
+    return @_derive(state, control, next, by_state, by_control, 0);
+}
+
+int @_jacobian_across(const REAL *state, const REAL *control, REAL *next, REAL *by_state, REAL *by_control)
+{
+    return @_derive(state, control, next, by_state, by_control, 1);
 }
 """
