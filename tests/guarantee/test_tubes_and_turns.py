@@ -96,6 +96,14 @@ def _somewhere_else(content, value):
     return content | {"starts": [row]}
 
 
+def test_another_trusted_model_is_refused(made):
+    def other(states, controls):
+        return shallow(states, controls) + 0.1
+
+    with pytest.raises(ValueError, match="must be the trusted model that the model was fitted to"):
+        tube(made[1], other, [0.77, 0.0], np.zeros((1, 1)))
+
+
 def test_half_a_turn_from_both_is_not_shown(made):
     folder, model, content = made
     assert _verify(folder, content).not_vouched == ("its words", "the deltas")
@@ -114,7 +122,7 @@ def test_columns_and_evidence_are_those_of_the_model(made):
         _verify(folder, content | {"evidence": "construction"})
 
 
-def test_a_model_that_states_a_false_distance_shows_no_tube(made):
+def test_a_model_that_states_a_false_distance_shows_no_tube(made, monkeypatch):
     folder, _, _ = made
     tensors, words = read_tensors(folder / "model.safetensors")
     words.pop("digest")
@@ -122,6 +130,7 @@ def test_a_model_that_states_a_false_distance_shows_no_tube(made):
     forged = words | {"digest": content_digest(tensors, words)}
     write_tensors(folder / "forged.safetensors", tensors, forged)
     other = tether.load(folder / "forged.safetensors")
+    monkeypatch.setattr("tether.claims.tubes.making.check_trusted", lambda *given: None)
     save_tube(tube(other, shallow, [0.77, 0.0], np.zeros((1, 1))), folder / "forged.json")
     content = json.loads((folder / "forged.json").read_text())
     with pytest.raises(tether.CertificateError, match="not verified"):

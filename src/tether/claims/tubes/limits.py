@@ -20,11 +20,15 @@ from tether.claims.tubes.kernels import gather, over_leaves, widths
 from tether.claims.tubes.network import Correction, Weights
 from tether.claims.tubes.pieces import TURN, Pieces
 from tether.claims.tubes.zonotopes import EPS
-from tether.data import Array, Schema
+from tether.data import Array, Schema, Target
 from tether.model import Model
 from tether.tethers.affine import AffineTether
 from tether.tethers.affinebounds import AffineBounds
 from tether.tethers.direct import DirectTether
+from tether.trusted import TrustedModel
+
+_RECOGNISED = 2000
+"""Leaves at whose middles M is recognised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +151,37 @@ def limits_of(model: Model, *, own_weights: bool = False) -> TubeLimits:
         "`model` must have an affine tether, the default, or a direct one with a finite half-width; got "
         f"'{tether.kind}'. Tubes of others are not known."
     )
+
+
+def check_trusted(model: Model, trusted: TrustedModel) -> None:
+    """Raises where M answers otherwise than the model's: what is around that holds no rollout.
+
+    A direct model asks an M of its own; what is proved of an affine one is a distance to M over its leaves.
+    """
+    tether, schema, frame = model.tether, model.schema, model.frame
+    if isinstance(tether, DirectTether):
+        (asked, answers), (own, before) = (
+            one.where_it_answers(tether.places(frame), schema) for one in (trusted, tether.trusted)
+        )
+        same = np.array_equal(asked, own) and np.array_equal(answers, before)
+    elif isinstance(tether, AffineTether) and tether.bounds.evidence.name == "proved":
+        same = _is_near(tether.bounds, trusted, schema, frame.target)
+    else:
+        return
+    if not same:
+        raise ValueError("`trusted` must be the trusted model that the model was fitted to; got another.")
+
+
+def _is_near(bounds: AffineBounds, trusted: TrustedModel, schema: Schema, target: Target) -> bool:
+    """Whether M is within the remainder of leaves at their middles, but for roundings."""
+    lower, upper = (end[:_RECOGNISED] for end in bounds.tree.boxes())
+    middles = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
+    middles = middles[bounds.known(middles)]
+    own, answers = bounds.evaluate(middles), trusted.target(middles, schema, target)
+    gap = np.abs(own - answers)
+    gap = np.where(schema.output_angles, np.abs(gap - TURN * np.round(gap / TURN)), gap)
+    size = np.abs(own) + np.abs(answers) + TURN * schema.output_angles + np.abs(schema.base(middles))
+    return bool((gap <= bounds.remainder[bounds.tree.find(middles)] + 1e-12 * size).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether.claims.tubes.controls import Boxed, Controls, Feedback
 from tether.claims.tubes.expansion import LESS_THAN_A_TURN
-from tether.claims.tubes.limits import TubeLimits, limits_of
+from tether.claims.tubes.limits import TubeLimits, check_trusted, limits_of
 from tether.claims.tubes.step import Stepper, Taken
 from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array, Schema, check_known, check_matrix
@@ -238,6 +238,7 @@ def tube(  # noqa: PLR0913
     from tether.claims.tubes.storing import tether_digest
 
     known = as_trusted(trusted)
+    check_trusted(model, known)
     effort = Effort(generators, halvings, cuts)
     if weights not in ("any", "own"):
         raise ValueError(f"`weights` must be 'any' or 'own'; got {weights!r}.")

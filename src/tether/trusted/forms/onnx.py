@@ -107,6 +107,8 @@ class _Reading:
         """Adds what a node computes."""
         options = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         kind, out = node.op_type, node.output[0]
+        if node.domain not in ("", "ai.onnx"):
+            raise refuse("ONNX model", f"an operation `{kind}` of {node.domain}")
         if kind == "Constant":
             value = options.get("value")
             number = options.get("value_float", options.get("value_int", options.get("value_ints")))
@@ -116,6 +118,8 @@ class _Reading:
                 raise refuse("ONNX model", "a Cast to other than floats")
             if node.input[0] in self.fixed:
                 self.fixed[out] = self.fixed[node.input[0]]
+            elif kind == "Cast":  # a condition becomes a number
+                self.names[out] = self.writer.write(f"{self.text(node.input[0])} * 1.0")
             else:
                 self.names[out] = self.text(node.input[0])
         elif kind == "Split":

@@ -62,6 +62,8 @@ class _Reading:
     def __init__(self, module: Any) -> None:
         self.module, self.writer = module, Writer()
         self.arrays: dict[str, Array] = {}
+        self._places: dict[str, str] = {}
+        """What an array is called, by where it is in the module; dots and underscores are told apart."""
 
     def run(self, graph: Any, names: dict[Any, Any]) -> list[str]:
         """Statements, of which the last returns."""
@@ -83,15 +85,21 @@ class _Reading:
         return self._kept(path, value)
 
     def _kept(self, path: str, value: Any) -> str:
-        name = "a_" + path.replace(".", "_")
+        name = self._places.setdefault(path, f"a{len(self._places)}")
         self.arrays[name] = value.detach().numpy().astype(np.float64)
         return name
 
     def _layer(self, node: Any, names: dict[Any, Any]) -> str:
         layer = self.module.get_submodule(node.target)
+        if layer._forward_hooks or layer._forward_pre_hooks:
+            raise refuse("torch module", f"a hook of `{node.target}`")
+        if getattr(layer, "inplace", False) and (
+            len(node.args[0].users) > 1 or not self._is_new(node.args[0])
+        ):
+            raise refuse("torch module", f"`{node.target}`, which changes what is used elsewhere")
         kind, given = type(layer).__name__, self._argument(node.args[0], names)
         if kind == "Linear":
-            product = f"{given} @ {self._kept(node.target + '.weight', layer.weight.T)}"
+            product = f"{given} @ {self._kept(node.target + '.weight.T', layer.weight.T)}"
             if layer.bias is None:
                 return self.writer.write(product)
             return self.writer.write(f"{product} + {self._kept(node.target + '.bias', layer.bias)}")
@@ -100,15 +108,24 @@ class _Reading:
         if kind not in _LAYERS:
             raise refuse("torch module", f"a layer `{kind}`")
         name, options = _LAYERS[kind]
-        if kind == "Softplus" and layer.beta != 1:
-            raise refuse("torch module", "a Softplus with another beta")
+        if kind == "Softplus" and (layer.beta, layer.threshold) != (1, 20):
+            raise refuse("torch module", "a Softplus with another beta or threshold")
         return self._write(name, given, *(number_text(getattr(layer, option)) for option in options))
+
+    def _is_new(self, node: Any) -> bool:
+        """Whether what a node gives is no part of anything else: neither given, nor kept, nor a view."""
+        if node.op == "call_module":
+            kind = type(self.module.get_submodule(node.target)).__name__
+            return kind == "Linear" or kind in _LAYERS
+        return node.op == "call_function" and getattr(node.target, "__name__", "") in FORMULAS
 
     def _write(self, name: str, *parts: str) -> str:
         return self.writer.write(FORMULAS[name].format(*parts))
 
     def _operation(self, node: Any, names: dict[Any, Any]) -> Any:
         target = node.target
+        if (target if isinstance(target, str) else target.__name__).endswith("_"):
+            raise refuse("torch module", f"`{node.name}`, which changes what it is given")
         name = (target if isinstance(target, str) else target.__name__).strip("_")
         if name == "getitem":
             value, index = node.args
