@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tether.model.single import SinglePrecisionModel, single_precision
     from tether.trusted import TrustedModel
     from tether.trusted.affine import AffineModel
+    from tether.trusted.discretising import discretise
     from tether.trusted.loading import load_trusted
     from tether.verification import Verification
 
@@ -84,6 +85,7 @@ __all__ = [
     "calibrate_system",
     "certify",
     "console_reporter",
+    "discretise",
     "fit",
     "fit_memories",
     "load",
@@ -133,6 +135,7 @@ _HOMES = {
     "model.single": ("SinglePrecisionModel", "single_precision"),
     "trusted": ("TrustedModel",),
     "trusted.affine": ("AffineModel",),
+    "trusted.discretising": ("discretise",),
     "trusted.loading": ("load_trusted",),
     "verification": ("Verification",),
 }

@@ -17,7 +17,7 @@ import numpy as np
 
 from tether.data import Array
 
-_functions: dict[str, Callable[..., Any]] = {}
+_functions: dict[Any, Callable[..., Any]] = {}
 """By digest: the same text and weights are the same function, so that what was seen of it is remembered."""
 
 
@@ -78,8 +78,7 @@ def make_function(
         weights.update(f"{key} {array.shape} ".encode() + np.ascontiguousarray(array, dtype=float).tobytes())
     told = f" Arrays: {', '.join(sorted(arrays))}; SHA-256 {weights.hexdigest()}." if arrays else ""
     lines = [
-        f"def {_identifier(name)}(states, controls):",
-        f'    """Translated from {form}: {_plain(name)}.{told}"""',
+        f'    """Translated from {form}: {plain(name)}.{told}"""',
         "    inputs = np.concatenate([states, controls], axis=1)",
     ]
     if inputs is not None:
@@ -87,8 +86,26 @@ def make_function(
             f"    if inputs.shape[1] != {inputs}:",
             f'        raise ValueError("the model takes {inputs} inputs (states and controls)")',
         ]
-    source = "\n".join([*lines, *(f"    {line}" for line in body)]) + "\n"
-    return _compiled(source, arrays, _identifier(name))
+    return compiled(
+        [*lines, *(f"    {line}" for line in body)], {k: _fixed(a) for k, a in arrays.items()}, name
+    )
+
+
+def compiled(lines: Sequence[str], names: Mapping[str, Any], name: str) -> Callable[..., Any]:
+    """A function of (states, controls) of these lines, which may use `names` and `np`."""
+    called = _identifier(name)
+    source = "\n".join([f"def {called}(states, controls):", *lines]) + "\n"
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    # What arrays hold is in the text, by their digest; what else is named may look alike and be another.
+    key = digest, *(id(value) for value in names.values() if not isinstance(value, np.ndarray))
+    if key not in _functions:
+        place = f"<{called}, translated {digest[:12]}>"
+        # No time of change: what is not a file is never looked for again.
+        linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
+        known: dict[str, Any] = {"np": np, "__name__": "translated", **names}
+        exec(compile(source, place, "exec", dont_inherit=True), known)
+        _functions[key] = known[called]
+    return _functions[key]
 
 
 def _identifier(name: str) -> str:
@@ -97,22 +114,9 @@ def _identifier(name: str) -> str:
     return plain if plain.isidentifier() and not iskeyword(plain) else f"model_{plain}"
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A name that may stand in a docstring."""
     return "".join(letter if letter.isalnum() or letter in "._- " else "_" for letter in name)[:80]
-
-
-def _compiled(source: str, arrays: Mapping[str, Array], name: str) -> Callable[..., Any]:
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    if digest not in _functions:
-        place = f"<{name}, translated {digest[:12]}>"
-        # No time of change: what is not a file is never looked for again.
-        linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
-        names: dict[str, Any] = {k: _fixed(a) for k, a in arrays.items()}
-        names |= {"np": np, "__name__": "translated"}
-        exec(compile(source, place, "exec", dont_inherit=True), names)
-        _functions[digest] = names[name]
-    return _functions[digest]
 
 
 def _fixed(array: Array) -> Array:
