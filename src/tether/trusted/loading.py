@@ -21,9 +21,9 @@ def load_trusted(spec: Any, **options: Any) -> TrustedModel:
 
     Args:
         spec: ``package.module:name`` or ``path/to/file.py:name`` of a function or of a model in another form;
-            the path of an ``.onnx`` or ``.xml`` (MuJoCo) file; or such an object itself.
+            the path of an ``.onnx``, ``.fmu`` or ``.xml`` (MuJoCo) file; or such an object itself.
         options: what a form must be told: ``states=``, ``controls=`` (how many, of a JAX function),
-            ``frame_skip=`` (MuJoCo).
+            ``frame_skip=`` (MuJoCo), ``step=``, ``substeps=`` and ``jobs=`` (an FMU).
     """
     if not isinstance(spec, str | Path) or (Path(spec).suffix in SUFFIXES):
         return as_trusted(spec, **options)

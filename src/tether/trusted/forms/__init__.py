@@ -2,7 +2,7 @@
 
 SymPy, CasADi, torch, ONNX and JAX models are translated into NumPy source, operation by operation: what is
 proved is proved of that. That it is the original, to rounding, is checked at 10,000 points, not proved.
-MuJoCo models are black boxes with derivatives of their own.
+FMUs and MuJoCo models are black boxes with derivatives of their own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from tether.trusted.forms.form import Form
 from tether.trusted.model import TrustedModel
 
-FORMS = ("sympy", "casadi", "torch", "onnx", "jax", "mujoco")
+FORMS = ("sympy", "casadi", "torch", "onnx", "jax", "fmu", "mujoco")
 """Files of this folder, each with a `FORM`."""
-SUFFIXES = {".onnx": "onnx", ".xml": "mujoco"}
+SUFFIXES = {".onnx": "onnx", ".fmu": "fmu", ".xml": "mujoco"}
 """Of files that hold a model."""
 
 
