@@ -1,11 +1,13 @@
 """Tubes: how wide beside what rollouts spread over, how long they take, and M's own reachable sets beside immrax's.
 
-    python benchmarks/bench_tubes.py
+    python benchmarks/bench_tubes.py [arch] [attacks] [speed] [real] [figure]
 
 Plants of the ARCH competition's AINNCS category, one step of the classical Runge-Kutta method each, controls a small box
 around 0, sets from a small box: M's own sets (delta 0), outward-rounded. immrax (inclusion functions in JAX, not rounded
 outward) is asked for the same steps with its Jacobian-based inclusion function where it is installed (`IMMRAX_PYTHON` may
 name the Python of another environment that has it); otherwise its column is SKIPPED.
+Rollouts at extreme weights try to leave tubes of learned models (`attacks`); system tubes of one second are counted on
+real logs (`real`, with TETHER_REAL_LOGS); `figure` draws docs/images/tubes.png (TETHER_FIGURE says where).
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -98,7 +102,6 @@ def plant(name):
     """M as a function in a file, for its source is read."""
     import importlib.util
     import tempfile
-    from pathlib import Path
 
     states, controls, _ = PLANTS[name]
     label = name.replace(" ", "_")
@@ -200,7 +203,7 @@ def arch():
     print(
         f"ARCH plants, {steps} steps of {STEP} s: mean width after the last step, and seconds (first, second run)"
     )
-    for name in PLANTS:
+    for name in size(list(PLANTS), ["TORA"]):
         width, spread, seconds, inside = ours(name, steps)
         line = f"{name:16s} ours {width.mean():.4g} ({(width / spread).mean():.2f} of the rollouts' spread"
         line += f"{'' if inside else ', LEFT'}), {seconds[0]:.2f} s, {seconds[1]:.2f} s"
@@ -215,44 +218,210 @@ def arch():
         )
 
 
-def learned():
-    """Tubes of learned models: the pendulum from a point, and many parked and driving cars."""
+def fitted(data, trusted, *, hidden=(64, 64), probes=None, **settings):
+    """A model with an affine tether, and proved."""
     import tether
-    from gym_pendulum import episodes, trusted
     from tether.fitting import TETHERED, FitConfig, build_for, prepare
     from tether.fitting.methods import train_method
+
+    training = tether.TrainingConfig(steps=size(200, 5))
+    config = FitConfig(hidden=hidden, training=training, evidence="proved", **settings)
+    known = {} if probes is None else {"probes": probes}
+    problem = prepare(data, trusted=trusted, config=config, **known)
+    return train_method(problem, TETHERED, config, built=build_for(problem, TETHERED, config)).model
+
+
+def pendulum():
+    """Gymnasium's, 100 episodes."""
+    from gym_pendulum import episodes, trusted
+
+    data = episodes(0.25, 0.0, count=size(100, 10))
+    return fitted(data, trusted, memories=size(300, 20), leaves=size(20_000, 200)), trusted
+
+
+def car():
+    """The demo's."""
     from tether_studies import parked_car
 
-    quick = tether.TrainingConfig(steps=size(200, 5))
-    config = FitConfig(
-        memories=size(300, 20), leaves=size(20_000, 200), hidden=(16,), training=quick, evidence="proved"
-    )
-    problem = prepare(episodes(0.25, 0.0, count=size(100, 10)), trusted=trusted, config=config)
-    model = train_method(problem, TETHERED, config, built=build_for(problem, TETHERED, config)).model
-    steps = size(40, 4)
-    found = tube(model, trusted, [3.0, 0.5], np.zeros((steps, 1)))
-    worst = attack_tube(model, found, rollouts=size(10_000, 100))
-    if found.complete:
-        ratio = found.half_width[-1] / worst.spread[-1]
-        print(f"pendulum, {steps} steps from a point: half-width over the spread of {worst.rollouts} rollouts at extreme "
-              f"weights: angle {ratio[0]:.2f}, speed {ratio[1]:.2f} (at most 3 wanted); largest ratio {worst.max_ratio:.4f}")  # fmt: skip
     data = parked_car.drive(seed=0, episodes=size(60, 6))
-    config = FitConfig(memories=size(1000, 30), leaves=size(20_000, 200), hidden=(16,), training=quick,
-                       evidence="proved", domain=parked_car.DOMAIN)  # fmt: skip
     probes = parked_car.parked(data, count=size(9000, 200))
-    problem = prepare(data, trusted=parked_car.TRUSTED, probes=probes, config=config)
-    car = train_method(problem, TETHERED, config, built=build_for(problem, TETHERED, config)).model
-    rest = tube(car, parked_car.TRUSTED, [3.0, 4.0, 0.7], np.zeros((20, 2)))
+    memories, leaves = size(1000, 30), size(20_000, 200)
+    model = fitted(
+        data, parked_car.TRUSTED, probes=probes, memories=memories, leaves=leaves, domain=parked_car.DOMAIN
+    )
+    return model, parked_car.TRUSTED
+
+
+def random_system(seed):
+    """One to four states, one control, smooth; every other one has an angle."""
+    from tether.data import Transitions
+
+    rng = np.random.default_rng(seed)
+    states = int(rng.integers(1, 5))
+    schema = make_schema([f"x{k}" for k in range(states)], ["u"], angles=["x0"] if seed % 2 else [])
+    mix, bend = 0.2 * rng.normal(size=(states, states)), rng.normal(size=(states, states + 1))
+
+    def system(now, controls):
+        inside = np.concatenate([now, controls], axis=1)
+        turned = np.concatenate([np.sin(inside[:, :1]), inside[:, 1:]], axis=1) if seed % 2 else inside
+        return now + 0.1 * np.tanh(turned @ bend.T) + 0.1 * np.sin(turned[:, :states]) @ mix.T
+
+    inputs = rng.uniform(-3, 3, (600, states + 1))
+    after = system(inputs[:, :states], inputs[:, states:]) + 0.05 * np.sin(7 * inputs[:, :1])
+    data = Transitions.from_arrays(
+        inputs[:, :states], inputs[:, states:], after, episodes=np.arange(600) // 30, schema=schema
+    )
+    model = fitted(data, system, hidden=(8,), memories=20, leaves=60 * states)
+    return model, system, rng.uniform(-1, 1, states), rng.uniform(-1, 1, (size(10, 3), 1))
+
+
+def attacked(name, model, trusted, start, controls, rollouts):
+    """Rollouts at extreme weights: how far they go, that 1 % less is left, and width over spread by step."""
+    whatever = tube(model, trusted, start, controls)
+    worst = attack_tube(model, whatever, rollouts=rollouts)
+    middle, half = 0.5 * (whatever.lower + whatever.upper), 0.99 * whatever.half_width
+    less = attack_tube(
+        model, replace(whatever, lower=middle - half, upper=middle + half), rollouts=size(20_000, 200)
+    )
+    ratio = whatever.half_width[1:] / np.maximum(worst.spread[1:], 1e-300)
+    shown = np.unique(np.linspace(0, len(ratio) - 1, 5).astype(int))
+    steps = ", ".join(f"{k + 1}: {np.round(ratio[k], 2).tolist()}" for k in shown)
+    print(f"{name}: {worst.rollouts} rollouts reach {worst.max_ratio:.6f} of the tube{', LEFT IT' if worst.broken else ''}; "
+          f"1 % less is {'broken' if less.broken else 'NOT BROKEN'}; half-width over spread after step {steps}"
+          f"{'' if whatever.complete else '; ' + whatever.ending}", flush=True)  # fmt: skip
+    return whatever
+
+
+def attacks():
+    """Three quarters of a million rollouts on two systems, a quarter on ten random ones."""
+    arm, trusted = pendulum()
+    steps = size(40, 4)
+    found = attacked(
+        "pendulum from a point", arm, trusted, [3.0, 0.5], np.zeros((steps, 1)), size(300_000, 200)
+    )
+    fewer = attack_tube(arm, found, rollouts=size(10_000, 100))
+    print(f"  angle after step {steps}: half-width {found.half_width[-1, 0]:.4f} rad, spread of {fewer.rollouts} rollouts "
+          f"{fewer.spread[-1, 0]:.4f} rad: {found.half_width[-1, 0] / fewer.spread[-1, 0]:.2f} times (at most 3 wanted)")  # fmt: skip
+    own("pendulum", arm, trusted, ([2.95, 0.45], [3.05, 0.55]), np.zeros((steps, 1)))
+    driven, known = car()
+    rest = tube(driven, known, [3.0, 4.0, 0.7], np.zeros((20, 2)))
     print(f"car at rest, 20 steps: largest half-width {rest.half_width.max():.2g}")
-    rng = np.random.default_rng(0)
-    starts = rng.uniform([-20, -20, -3.1], [20, 20, 3.1], (size(1000, 5), 3))
-    for _ in range(2):
-        begun, used = time.perf_counter(), time.process_time()
-        many = tube(car, parked_car.TRUSTED, starts, np.tile([5.0, 0.3], (20, 1)))
-        took = time.perf_counter() - begun, time.process_time() - used
-    worst = attack_tube(car, many, rollouts=size(20_000, 100))
-    print(f"{len(starts)} tubes of 20 steps of the car: {took[0]:.2f} s, {took[1]:.2f} s of CPU (below 5 wanted); "
-          f"{sum(map(bool, many.reasons))} end early; largest ratio of {worst.rollouts} rollouts {worst.max_ratio:.4f}")  # fmt: skip
+    controls = np.tile([5.0, 0.3], (size(20, 4), 1))
+    attacked("car from a point", driven, known, [0.0, 0.0, 0.5], controls, size(450_000, 200))
+    own("car", driven, known, ([-0.1, -0.1, 0.45], [0.1, 0.1, 0.55]), controls)
+    for seed in range(size(10, 1)):
+        attacked(f"random system {seed}", *random_system(seed), size(25_000, 200))
+
+
+def own(name, model, trusted, start, controls):
+    """The tube for the weights at hand, beside that for any."""
+    found = {weights: tube(model, trusted, start, controls, weights=weights) for weights in ("any", "own")}
+    worst = attack_tube(model, found["own"], rollouts=size(20_000, 100))
+    each = {weights: np.round(one.half_width[-1], 5).tolist() for weights, one in found.items()}
+    print(f"{name} from a box: half-width at the end for any weights {each['any']}, for those at hand {each['own']}, "
+          f"spread of {worst.rollouts} rollouts of these {np.round(worst.spread[-1], 5).tolist()}; "
+          f"they reach {worst.max_ratio:.6f} of it{', LEFT IT' if worst.broken else ''}", flush=True)  # fmt: skip
+
+
+ANY, OWN = "#0072B2", "#D55E00"
+
+
+def outline(center, generators):
+    """(K, 2) corners of a zonotope in the plane, counterclockwise."""
+    rows = generators.T[np.abs(generators).sum(axis=0) > 0]
+    rows = np.where((rows[:, 1:] < 0) | ((rows[:, 1:] == 0) & (rows[:, :1] < 0)), -rows, rows)
+    rows = rows[np.argsort(np.arctan2(rows[:, 1], rows[:, 0]))]
+    half = -rows.sum(axis=0) + 2 * np.concatenate([np.zeros((1, 2)), np.cumsum(rows, axis=0)])
+    return center + np.concatenate([half, -half])
+
+
+def figure():
+    """docs/images/tubes.png: a pendulum over time and a car on its map, for any weights and for those at hand."""
+    from matplotlib.figure import Figure
+
+    from tether.claims.tubes.attacking import extreme_rollouts
+    from tether.report.figures import as_png, styled
+
+    with styled():
+        drawn = Figure(figsize=(7.4, 3.1), layout="constrained")
+        left, right = drawn.subplots(1, 2)
+        model, trusted = pendulum()
+        steps, rng = size(40, 4), np.random.default_rng(0)
+        controls = np.zeros((steps, 1))
+        start = ([2.98, 0.48], [3.02, 0.52])
+        whatever, own_ = (tube(model, trusted, start, controls, weights=w) for w in ("any", "own"))
+        row = np.zeros(200, dtype=np.int64)
+        states = np.where(rng.random((200, 2)) < 0.5, *start)
+        paths = extreme_rollouts(model, whatever, states, row, rng)
+        time_ = 0.05 * np.arange(steps + 1)
+        low, high = whatever.lower[:, 0], whatever.upper[:, 0]
+        left.fill_between(time_, low, high, color=ANY, alpha=0.2, lw=0, label="any weights (proved)")
+        left.plot(time_, np.stack([low, high], axis=1), color=ANY, lw=1)
+        left.plot(time_, paths[:, :, 0].T, color="0.35", lw=0.3, alpha=0.4)
+        left.plot([], [], color="0.35", lw=0.6, label="rollouts at extreme weights")
+        low, high = own_.lower[:, 0], own_.upper[:, 0]
+        left.fill_between(
+            time_, low, high, color=OWN, alpha=0.75, lw=0, zorder=5, label="weights at hand (proved)"
+        )
+        left.axhline(np.pi, color="0.6", lw=0.6, ls=":")
+        left.set(xlabel="time [s]", ylabel="angle [rad]", title="Pendulum", xlim=(0, time_[-1]))
+        model, trusted = car()
+        steps = size(12, 3)
+        controls = np.tile([5.0, 0.6], (steps, 1))
+        start = ([-0.1, -0.1, 0.28], [0.1, 0.1, 0.32])
+        whatever, own_ = (tube(model, trusted, start, controls, weights=w) for w in ("any", "own"))
+        states = np.where(rng.random((200, 3)) < 0.5, *start)
+        paths = extreme_rollouts(model, whatever, states, row, rng)
+        for t in range(0, steps + 1, 3):
+            for found, color, alpha in ((whatever, ANY, 0.2), (own_, OWN, 0.75)):
+                place = found.sets[t]
+                corners = outline(place.center[0, :2], place.generators[0, :2])
+                right.fill(*corners.T, facecolor=color, alpha=alpha, lw=0)
+                right.plot(*np.append(corners, corners[:1], axis=0).T, color=color, lw=0.8)
+            right.plot(paths[:, t, 0], paths[:, t, 1], ".", color="0.35", ms=0.8)
+        right.set(xlabel="x [m]", ylabel="y [m]", title=f"Car, every third of {steps} steps")
+        right.set_aspect("equal", adjustable="datalim")
+        drawn.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
+    path = Path(os.environ.get("TETHER_FIGURE", "tubes.png"))
+    path.write_bytes(as_png(drawn))
+    print(f"figure: {path}")
+
+
+def speed():
+    """Seconds of CPU: a dozen states, many cars, and rollouts."""
+    from tether.claims.rollout import rollout
+
+    states, controls, _ = PLANTS["quadrotor"]
+    schema = make_schema([f"x{k}" for k in range(states)], [f"u{k}" for k in range(controls)])
+    limits = EvenLimits(np.full(states, 1e-4), schema)
+    program = trusted_program(plant("quadrotor"), schema, limits)
+    point = np.zeros(states)
+    for cuts in (0, None):
+        for _ in range(2):
+            used = time.process_time()
+            found = tube_within(
+                limits, schema, program, point, np.zeros((size(50, 2), controls)), effort=Effort(cuts=cuts)
+            )
+            used = time.process_time() - used
+        print(f"{found.steps} steps of a quadrotor with 12 states, delta 1e-4, cuts {'as usual' if cuts is None else cuts}: "
+              f"{used:.2f} s of CPU (below 2 wanted), half-width at the end {found.half_width[-1].max():.3g}", flush=True)  # fmt: skip
+    driven, known = car()
+    starts = np.random.default_rng(0).uniform([-20, -20, -3.1], [20, 20, 3.1], (size(1000, 5), 3))
+    for weights in ("any", "own"):
+        for _ in range(2):
+            begun, used = time.perf_counter(), time.process_time()
+            many = tube(driven, known, starts, np.tile([5.0, 0.3], (20, 1)), weights=weights)
+            took = time.perf_counter() - begun, time.process_time() - used
+        print(f"{len(starts)} tubes of 20 steps of the car, {weights} weights: {took[1]:.2f} s of CPU, {took[0]:.2f} s "
+              f"(below 5 wanted); {sum(map(bool, many.reasons))} end early", flush=True)  # fmt: skip
+    row = np.random.default_rng(1).uniform([-5, -5, -3], [5, 5, 3], (1000, 3))
+    applied = np.tile([5.0, 0.3], (30, 1000, 1))
+    best = np.inf
+    for _ in range(size(7, 1)):
+        used = time.process_time()
+        rollout(driven.predict, driven.schema, row, applied)
+        best = min(best, time.process_time() - used)
+    print(f"rollouts, 1,000 rows, 30 steps, 64 x 64: {1000 * best:.0f} ms of CPU (60 wanted)")
 
 
 def reality():
@@ -303,10 +472,6 @@ def reality():
 
 
 if __name__ == "__main__":
-    if "real" in sys.argv:
-        reality()
-        sys.exit()
-    arch()
-    if "arch" not in sys.argv:
-        learned()
-        reality()
+    parts = {"arch": arch, "attacks": attacks, "speed": speed, "real": reality, "figure": figure}
+    for part in sys.argv[1:] or list(parts)[:4]:
+        parts[part]()
