@@ -91,6 +91,8 @@ class FileNetwork:
             float(precision.tiny),
             float(precision.max),
         )
+        if max(spec["widths"]) * self.unit > 0.009:
+            raise CertificateError("not verified: the network is too wide for its roundings to be counted.")
         self.angles = content.schema.input_angles
 
     def over(self, low: Array, high: Array, middle: Array, output: int) -> NetworkRange:
