@@ -220,3 +220,25 @@ def test_what_cannot_be_had(learned):
     broken = _louder(learned, float("inf"))
     with pytest.raises(ValueError, match="finite weights"):
         tube(broken, car, BOX, CONTROLS, weights="own")
+
+
+def test_of_a_unit_that_overflows_nothing_is_known(learned, tmp_path):
+    """In float32 it is infinite, and cut off; not a large number that a small weight makes moderate."""
+    model = copy.deepcopy(learned)
+    linear = [layer for layer in model.network if isinstance(layer, torch.nn.Linear)]
+    with torch.no_grad():
+        for layer in linear:
+            layer.weight.zero_()
+            layer.bias.zero_()
+        linear[0].bias.fill_(1e20)
+        linear[1].weight[0, 0] = 1e19
+        linear[2].weight[:, 0] = 1e-41
+    model.network.float()
+    start, still = [1.0, 2.0, 0.5], CONTROLS[:1]
+    found = tube(model, car, start, still, weights="own")
+    following = model.predict(np.array([start]), still)
+    assert found.contains(np.concatenate([np.array([start]), following])).all()
+    tether.save(model, tmp_path / "model.safetensors")
+    middle = np.array([[*start, *still[0]]])
+    other = FileNetwork(read_content(tmp_path / "model.safetensors"))
+    assert np.isinf(other.over(middle, middle, middle, 0).apart).all()

@@ -99,17 +99,21 @@ class FileNetwork:
         """One output over boxes (B, D) with these points in them."""
         reach = np.maximum(high - middle, middle - low) * _UP
         with np.errstate(all="ignore"):  # what is not finite is not known
-            units = self._features(middle, reach)
+            units, fits = self._features(middle, reach), np.ones(len(middle), dtype=bool)
             for number, (weight, bias) in enumerate(self.layers):
                 last = number == len(self.layers) - 1
                 rows = slice(output, output + 1) if last else slice(None)
-                units = self._summed(_cut(units) if number else units, weight[rows], bias[rows])
+                units = _cut(units) if number else units
+                # A unit that overflows is infinite, and stays so whatever it is multiplied with.
+                sizes = (np.abs(units.c) + units.extent()) @ np.abs(weight).T + np.abs(bias)
+                fits &= (sizes < 1e-3 * self.most).all(axis=1)
+                units = self._summed(units, weight[rows], bias[rows])
             center, scale = (self.frame[f"outputs.{name}"][output] for name in ("center", "scale"))
             own = np.abs(units.g).sum(axis=(1, 2)) * (1 + 2 * units.g.shape[2] * ROUNDOFF) + units.off[:, 0]
             size = np.abs(units.c[:, 0]) + units.extent()[:, 0]
             value, slope = center + scale * units.c[:, 0], scale * units.k[:, 0]
             apart = abs(scale) * own * _UP + 8 * ROUNDOFF * (abs(center) + abs(scale) * size) * _UP
-            known = (size < 1e-3 * self.most) & np.isfinite(apart)
+            known = (size < 1e-3 * self.most) & np.isfinite(apart) & fits
             value, apart = np.where(known, value, 0.0), np.where(known, apart, np.inf)
             slope = np.where(known[:, None], slope, 0.0)
             wide = (np.abs(slope) * reach).sum(axis=1) * (1 + 2 * reach.shape[1] * ROUNDOFF) + apart

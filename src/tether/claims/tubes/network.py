@@ -144,9 +144,12 @@ class Weights:
         middle = pieces.middle[rows]
         reach = np.maximum(pieces.upper[rows] - middle, middle - pieces.lower[rows]) * (1 + EPS)
         with np.errstate(all="ignore"):  # what is not finite is not known
-            forms = self._features(middle, reach)
+            forms, fits = self._features(middle, reach), np.ones(len(middle), dtype=bool)
             for number, (weight, bias) in enumerate(self.layers):
                 forms = forms.rectified() if number else forms
+                # A unit that overflows is infinite, and stays so whatever it is multiplied with.
+                largest = (np.abs(forms.value) + forms.size) @ np.abs(weight).T + np.abs(bias)
+                fits &= (largest < self.largest).all(axis=1)
                 forms = forms.linear(weight, bias, self.unit, self.tiny)
             size = forms.size
             center, scale = self.frame.outputs.center, self.frame.outputs.scale
@@ -158,7 +161,7 @@ class Weights:
             total = np.abs(value) + apart + spread
             # A layer that overflows gives infinities, which are cut off like anything else, or NaN, which is
             # no prediction.
-            known = (total < self.largest) & (np.abs(forms.value) + size < self.largest)
+            known = (total < self.largest) & (np.abs(forms.value) + size < self.largest) & fits[:, None]
         return (
             np.where(known, value, 0.0),
             np.where(known[:, :, None], slope, 0.0),
