@@ -17,6 +17,7 @@ PRINTED = {
     "bench_forward.py": "forward",
     "bench_onnx.py": "0 farther from M than delta",
     "bench_verify.py": "leaves of 24 inputs verified",
+    "forms.py": "2 models",
     "substeps.py": "| pendulum | 2 |",
     "results_table.py": "| Tethered | **",
     "convergence.py": "affine: slope",
