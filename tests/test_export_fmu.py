@@ -104,6 +104,18 @@ def test_a_step_of_another_length_is_refused(instance):
         own.setReal([places["speed"]], [0.0])
 
 
+def test_what_was_set_in_part_counts(made, instance):
+    from fmpy.fmi1 import FMICallException
+
+    own, places = instance
+    own.getReal([places["next_speed"]])
+    with pytest.raises(FMICallException):
+        own.setReal([places["steering"], places["delta_speed"]], [0.4, 0.0])
+    following = made[0].predict([[0.0, 0.0]], [[0.4]])[0]
+    found = own.getReal([places["next_speed"], places["next_heading"]])
+    assert np.allclose(list(found), following, atol=1e-12)
+
+
 def test_its_sources_compile_without_a_warning(made, tmp_path):
     import subprocess
 

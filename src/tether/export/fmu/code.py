@@ -224,13 +224,13 @@ fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference which[], size_t
 {
     struct instance *own = (struct instance *)c;
     size_t k;
+    own->fresh = 0; /* also where only some of them can be set */
     for (k = 0; k < n; ++k) {
         const int begun = own->stepped && (which[k] < STATES || which[k] == STEP);
         if (begun || (which[k] >= STATES + CONTROLS && which[k] != STEP))
             return refuse(own, "states and `step` are set before the first step, and results not at all.");
         own->reals[which[k]] = values[k];
     }
-    own->fresh = 0;
     return fmi2OK;
 }
 
