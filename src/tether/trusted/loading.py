@@ -30,8 +30,8 @@ def load_trusted(spec: Any, **options: Any) -> TrustedModel:
     source, colon, name = str(spec).rpartition(":")
     if not colon or not source or not name:
         raise ValueError(
-            f"`trusted` must be module:function or file.py:function, or a file {', '.join(SUFFIXES)}; got "
-            f"'{shorten(spec)}'."
+            f"`trusted` must be module:function or file.py:function; got '{shorten(spec)}'. Or name a file "
+            f"{', '.join(SUFFIXES)}."
         )
     module = _load_file(Path(source)) if source.endswith(".py") else _load_module(source)
     if not hasattr(module, name):
