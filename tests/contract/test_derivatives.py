@@ -153,13 +153,13 @@ def test_a_state_changes_forward_and_predict_alike(subject):
 def test_every_way_to_ask_a_tether_gives_the_same_bits(subject):
     model, inputs = subject.model(), subject.inputs()
     rows = torch.from_numpy(inputs)
-    limits, room, at_once = (
-        ask(rows) for ask in (model.tether.limits, model.tether.room, model.tether.room_at_once)
-    )
-    arrays = model.tether.rows(inputs)
+    limits, room = model.tether.limits(rows), model.tether.room(rows)
+    arrays, at_once = model.tether.rows(inputs), model.tether.room_at_once(inputs)
     for part in ("lower", "upper", "anchor"):
-        for found in (room, at_once):
-            assert torch.equal(getattr(limits, part), getattr(found, part))
-        np.testing.assert_array_equal(getattr(arrays, part), getattr(limits, part).numpy())
+        assert torch.equal(getattr(limits, part), getattr(room, part))
+        for found in (arrays, at_once):
+            np.testing.assert_array_equal(getattr(found, part), getattr(limits, part).numpy())
+    features = model.frame.features(rows).numpy()
+    np.testing.assert_array_equal(model.frame.features_of(inputs), features)
     details = model.predict(*parts(inputs), details=True)
     np.testing.assert_array_equal(model.predict(*parts(inputs)), details.next_states)

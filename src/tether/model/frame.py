@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -44,6 +46,18 @@ class Frame(Fixed):
         }
         self.keep(columns, persistent=False)
         self.turns = bool(schema.input_angles.any())
+        self._plain = columns["plain"]
+        self._settle()
+        self.register_load_state_dict_post_hook(_settle_again)
+
+    def _settle(self) -> None:
+        """Centres and scales as predictions take them."""
+        self.settled = tuple(
+            getattr(self, f"{side}_{name}").cpu().numpy().copy()
+            for side in ("input", "output")
+            for name in ("center", "scale")
+        )
+        """Centre and scale of inputs (D,) and of outputs (P,), as arrays."""
 
     @property
     def inputs(self) -> Scaling:
@@ -67,6 +81,15 @@ class Frame(Fixed):
             return scaled
         angles = inputs.index_select(1, self.turning)
         return torch.cat([scaled.index_select(1, self.plain), angles.sin(), angles.cos()], dim=1)
+
+    def features_of(self, inputs: Array) -> Array:
+        """The same of an array, bit for bit; sines are torch's own."""
+        scaled = (inputs - self.settled[0]) / self.settled[1]
+        if not self.turns:
+            return scaled
+        angles = torch.from_numpy(inputs.take(self.schema.turning, axis=1))
+        parts = scaled.take(self._plain, axis=1), angles.sin().numpy(), angles.cos().numpy()
+        return np.concatenate(parts, axis=1)
 
     def wrapped(self, inputs: Tensor) -> Tensor:
         """Inputs (N, D) with angles in [-π, π): :func:`tether.data.wrap_angle`, bit for bit."""
@@ -93,3 +116,8 @@ class Frame(Fixed):
         steps = np.diag(inputs.scale)
         rows = np.concatenate([inputs.center[None], inputs.center + steps, inputs.center - steps])
         return self.schema.wrap_inputs(rows[:, :dx], rows[:, dx:])
+
+
+def _settle_again(module: Any, incompatible: Any) -> None:
+    del incompatible
+    module._settle()

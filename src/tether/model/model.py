@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from tether.data import Array, Schema, check_matrix
 from tether.geometry.cells import Cells
 from tether.model.frame import Frame
-from tether.model.operators import Operator, check_operator, constrain
-from tether.tethers import Limits, Room, RowLimits, Tether
+from tether.model.operators import Operator, check_operator, constrain, constrain_rows
+from tether.tethers import Limits, Room, RowLimits, RowRoom, Tether
 from tether.tethers.bounds import Bounds
 from tether.trusted import TrustedModel, as_trusted
 
@@ -122,20 +122,22 @@ class Model(nn.Module):
         following = self.frame.ahead(rows, self.respond(rows, self.tether.room(rows)))
         return following.squeeze(0) if inputs.dim() == 1 else following
 
-    def respond(self, inputs: Tensor, room: Room | Limits, *, differentiable: bool = True) -> Tensor:
+    def respond(self, inputs: Tensor, room: Room | Limits) -> Tensor:
         """Targets (N, P) at inputs (N, D), inside the room whatever the weights; NaN stays what it is."""
         raw, frame = self.raw(inputs), self.frame
         if self.operator != "sigmoid":
             raw = frame.output_center + frame.output_scale * raw
             raw = raw if self.operator == "project" else room.anchor + raw
-        return constrain(raw, room.lower, room.upper, self.operator, differentiable=differentiable)
+        return constrain(raw, room.lower, room.upper, self.operator)
 
     def raw(self, inputs: Tensor) -> Tensor:
         """(N, P) float64 output of the bare network at physical inputs (N, D)."""
+        return self._bare(self.frame.features(inputs))
+
+    def _bare(self, features: Tensor) -> Tensor:
         network = self.network
-        parameter = _first_parameter(network, inputs)
-        features = self.frame.features(inputs).to(parameter.device, parameter.dtype)
-        return network(features).to(inputs.device, torch.float64)
+        parameter = _first_parameter(network, features)
+        return network(features.to(parameter.device, parameter.dtype)).to(features.device, torch.float64)
 
     def linearize(self, states: ArrayLike, controls: ArrayLike) -> Linearization:
         """Derivatives of the prediction at states (N, dx) and controls (N, du).
@@ -231,23 +233,24 @@ class Model(nn.Module):
     @torch.no_grad()
     def _answer(self, inputs: Array) -> Array:
         """(N, P) next states at checked inputs (N, D)."""
-        rows = torch.from_numpy(inputs).to(self._device)
-        return self._base(inputs) + self._numbers(rows, self.tether.room_at_once(rows))
+        return self._base(inputs) + self._numbers(inputs, self.tether.room_at_once(inputs))
 
     @torch.no_grad()
     def _predict(self, inputs: Array) -> Prediction:
         """The same, with what is known of each row."""
-        rows = torch.from_numpy(inputs).to(self._device)
-        found = self.tether.limits(rows)
-        target, base = self._numbers(rows, found), self._base(inputs)
-        lower, upper, _, delta, cell, in_domain = (part.cpu().numpy() for part in found)
-        delta = np.where(in_domain[:, None], delta, np.inf)
+        found = self.tether.rows(inputs)
+        target, base = self._numbers(inputs, found), self._base(inputs)
+        delta = np.where(found.in_domain[:, None], found.delta, np.inf)
         # Rounding is monotone: adding the same base to numbers in order keeps them in order.
-        return Prediction(base + target, base + lower, base + upper, cell, in_domain, delta)
+        lower, upper = base + found.lower, base + found.upper
+        return Prediction(base + target, lower, upper, found.cell, found.in_domain, delta)
 
-    def _numbers(self, rows: Tensor, room: Room | Limits) -> Array:
-        """:meth:`respond`, which must give numbers."""
-        target = self.respond(rows, room, differentiable=False).cpu().numpy()
+    def _numbers(self, inputs: Array, room: RowRoom | RowLimits) -> Array:
+        """:meth:`respond` of arrays, where torch is asked for the network alone; it must give numbers."""
+        frame = self.frame
+        raw = self._bare(torch.from_numpy(frame.features_of(inputs))).numpy()
+        center, scale = frame.settled[2:]
+        target = constrain_rows(raw, center, scale, room.anchor, room.lower, room.upper, self.operator)
         # The least of numbers is NaN where one of them is.
         if target.size and math.isnan(target.min()):
             raise ValueError(_NO_NUMBERS)

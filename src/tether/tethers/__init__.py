@@ -8,7 +8,7 @@ from tether.tethers.bounds import Bounds
 from tether.tethers.direct import DirectTether
 from tether.tethers.free import FreeTether
 from tether.tethers.interval import IntervalTether
-from tether.tethers.tether import Limits, Room, RowLimits, Tether
+from tether.tethers.tether import Limits, Room, RowLimits, RowRoom, Tether
 
 __all__ = [
     "AffineTether",
@@ -18,6 +18,7 @@ __all__ = [
     "Limits",
     "Room",
     "RowLimits",
+    "RowRoom",
     "Tether",
     "tether_over",
 ]

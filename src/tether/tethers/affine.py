@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from tether.data import HALF_TURN, Array
+from tether.foundation.kernels import compiled
 from tether.geometry.cells import Cells
 from tether.tethers.affinebounds import AffineBounds
 from tether.tethers.leaves import TreeLookup
 from tether.tethers.lookup import CellTether
 from tether.tethers.opening import PINNED_REACH, opening
-from tether.tethers.tether import Limits, Room
+from tether.tethers.tether import Limits, Room, RowRoom
 
 
 class AffineTether(CellTether):
@@ -56,6 +57,8 @@ class AffineTether(CellTether):
         output = torch.from_numpy(self._bounds.output).to(self.most.device)
         left = (self.most.index_select(0, output) - self.remainder).nan_to_num(nan=0.0, posinf=torch.inf)
         self.register_buffer("left", left.clamp_min(0.0), persistent=False)
+        names = ("reference", "value", "slope", "half_width", "pinned", "pinned_rate", "left")
+        self._arrays = tuple(np.ascontiguousarray(getattr(self, name).cpu().numpy()) for name in names)
 
     @property
     def bounds(self) -> AffineBounds:
@@ -87,9 +90,15 @@ class AffineTether(CellTether):
         """A(s) plus and minus what is open of the half-width."""
         return self._room(inputs, self.leaves(inputs), self.lookup(inputs))
 
-    def room_at_once(self, inputs: Tensor) -> Room:
-        """The same."""
-        return self._room(inputs, self.leaves.at_once(inputs), self.lookup.at_once(inputs))
+    def room_at_once(self, inputs: Array) -> RowRoom:
+        """The same, in one compiled loop: for one row, torch would take longer to begin than to compute."""
+        if self.value.device.type != "cpu":
+            return super().room_at_once(inputs)
+        inputs = np.ascontiguousarray(inputs)
+        leaf, cell = self.leaves.leaf_of(inputs), self.lookup.cell_of(inputs)
+        found = RowRoom(np.empty(leaf.shape), np.empty(leaf.shape), np.empty(leaf.shape))
+        _fill_room(inputs, leaf, cell, self.pins, self._arrays, *found)
+        return found
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta; the domain is the box, but for leaves over which nothing is known of M."""
@@ -110,9 +119,33 @@ class AffineTether(CellTether):
         """(N, P) A(s) in leaves (N, P), and the half-width of cells (N,) as far as there is room for it."""
         leaves, shape = leaf.flatten(), leaf.shape
         slope = self.slope.index_select(0, leaves).view(*shape, -1)
-        change = (slope @ (inputs - self.reference).unsqueeze(2)).squeeze(2)
+        # Summed in the order of the inputs, as `_fill_room` does: the same bits in every batch.
+        change = (slope * (inputs - self.reference).unsqueeze(1)).cumsum(dim=2).select(2, -1)
         anchor = self.value.index_select(0, leaves).view(shape) + change
         width = self.half_width.index_select(0, cell)
         if self.pins:
             width = width * opening(inputs, self.pinned, self.pinned_rate)
         return anchor, torch.minimum(width, self.left.index_select(0, leaves).view(shape))
+
+
+@compiled
+def _fill_room(inputs, leaf, cell, pins, arrays, lower, upper, anchor):
+    """:meth:`AffineTether.room` of inputs (N, D), bit for bit, into `lower`, `upper` and `anchor` (N, P)."""
+    reference, value, slope, half_width, pinned, rate, left = arrays
+    for row in range(leaf.shape[0]):
+        open_share = 1.0
+        if pins:
+            away = 0.0
+            for d in range(inputs.shape[1]):
+                away = max(away, abs((inputs[row, d] - pinned[d]) * rate[d]))
+            away = min(away, 1.0)
+            open_share = away * away
+        for output in range(leaf.shape[1]):
+            own = leaf[row, output]
+            change = 0.0
+            for d in range(inputs.shape[1]):
+                change += slope[own, d] * (inputs[row, d] - reference[d])
+            middle = value[own] + change
+            width = min(half_width[cell[row], output] * open_share, left[own])
+            lower[row, output], upper[row, output] = middle - width, middle + width
+            anchor[row, output] = middle

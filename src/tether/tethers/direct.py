@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tether.data import HALF_TURN, Array, Schema, Target
-from tether.tethers.tether import REACH, Limits, Room, WholeTether
+from tether.tethers.tether import REACH, Limits, Room, RowRoom, WholeTether
 from tether.trusted import TrustedModel
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -92,9 +92,10 @@ class DirectTether(WholeTether):
         assert isinstance(anchor, Tensor)
         return Room(anchor - self.half_width, anchor + self.half_width, anchor)
 
-    def room_at_once(self, inputs: Tensor) -> Room:
+    def room_at_once(self, inputs: Array) -> RowRoom:
         """The same."""
-        return self.room(inputs)
+        anchor, width = self.answers(inputs), self.half_width.cpu().numpy()
+        return RowRoom(anchor - width, anchor + width, anchor)
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same; delta is the half-width, and the rounding of adding it up. Everywhere in the domain.

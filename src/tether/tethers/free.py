@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tether.tethers.tether import Limits, Room, Tether
+from tether.data import Array
+from tether.tethers.tether import Limits, Room, RowRoom, Tether
 
 
 class FreeTether(Tether):
@@ -34,9 +36,10 @@ class FreeTether(Tether):
         anchor = inputs.new_zeros(inputs.shape[0], self.outputs)
         return Room(torch.full_like(anchor, -torch.inf), torch.full_like(anchor, torch.inf), anchor)
 
-    def room_at_once(self, inputs: Tensor) -> Room:
+    def room_at_once(self, inputs: Array) -> RowRoom:
         """The same."""
-        return self.room(inputs)
+        anchor = np.zeros((len(inputs), self.outputs))
+        return RowRoom(anchor - np.inf, anchor + np.inf, anchor)
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same; no cell, no domain, no delta."""

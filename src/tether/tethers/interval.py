@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tether.data import Array
 from tether.geometry.cells import Cells
 from tether.tethers.bounds import IntervalBounds
 from tether.tethers.lookup import CellTether
-from tether.tethers.tether import Limits, Room
+from tether.tethers.tether import Limits, Room, RowRoom
 
 
 class IntervalTether(CellTether):
@@ -43,9 +45,13 @@ class IntervalTether(CellTether):
         """Limits of the cell of each input (N, D)."""
         return self._room(self.lookup(inputs))
 
-    def room_at_once(self, inputs: Tensor) -> Room:
+    def room_at_once(self, inputs: Array) -> RowRoom:
         """The same."""
-        return self._room(self.lookup.at_once(inputs))
+        if self.lower.device.type != "cpu":
+            return super().room_at_once(inputs)
+        cell, bounds = self.lookup.cell_of(inputs), self._bounds
+        lower = bounds.lower.take(cell, axis=0)
+        return RowRoom(lower, bounds.upper.take(cell, axis=0), np.zeros_like(lower))
 
     def limits(self, inputs: Tensor) -> Limits:
         """The same, with delta of the cell."""

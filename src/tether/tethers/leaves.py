@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from tether.data import Array
 from tether.geometry.boxtree import BoxTree, leaves_of
 from tether.tethers.lookup import by_row
 from tether.tethers.tether import Fixed
@@ -88,7 +90,11 @@ class TreeLookup(Fixed):
         """The same leaves, for predictions, which nothing traces."""
         if inputs.device.type != "cpu":
             return walk(inputs, self.roots, self.cut, self.threshold, self.left, self.right, self.depth)
-        return torch.from_numpy(leaves_of(inputs.numpy(), *self._nodes))
+        return torch.from_numpy(self.leaf_of(inputs.numpy()))
+
+    def leaf_of(self, inputs: Array) -> NDArray[np.int64]:
+        """The same of an array."""
+        return leaves_of(inputs, *self._nodes)
 
     def inside(self, inputs: Tensor) -> Tensor:
         """(N,) whether inputs lie in the box, its limits included."""

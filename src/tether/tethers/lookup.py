@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from tether.data import Array
 from tether.geometry.cells import Cells
 from tether.geometry.nearest import nearest_torch, query_packed
 from tether.tethers.bounds import Bounds
@@ -114,9 +116,13 @@ class CellLookup(Fixed):
     def at_once(self, inputs: Tensor) -> Tensor:
         """The same cells (N,), for predictions, which nothing traces."""
         if inputs.device.type == "cpu":
-            points = np.ascontiguousarray(inputs.numpy() / self.cells.scale)
-            return torch.from_numpy(query_packed(points, *self._packed).cell)
+            return torch.from_numpy(self.cell_of(inputs.numpy()))
         return nearest_torch(inputs / self.scale, self.memories)[0]
+
+    def cell_of(self, inputs: Array) -> NDArray[np.int64]:
+        """The same of an array."""
+        points = np.ascontiguousarray(inputs / self.cells.scale)
+        return query_packed(points, *self._packed).cell
 
     def place(self, inputs: Tensor) -> Place:
         """The same, with domain membership."""

@@ -66,6 +66,14 @@ class RowLimits(NamedTuple):
     in_domain: NDArray[np.bool_]
 
 
+class RowRoom(NamedTuple):
+    """:class:`Room` as arrays."""
+
+    lower: Array
+    upper: Array
+    anchor: Array
+
+
 class Fixed(nn.Module):
     """A module whose buffers keep their dtype: casting a model changes its predictions, not its geometry."""
 
@@ -105,9 +113,9 @@ class Tether(Fixed, ABC):
     def limits(self, inputs: Tensor) -> Limits:
         """The same bits, with delta, cell and domain membership; for predictions, which nothing traces."""
 
-    def room_at_once(self, inputs: Tensor) -> Room | Limits:
-        """The room for a prediction: the same bits, refusing what :meth:`limits` refuses, and untraceable."""
-        return self.limits(inputs)
+    def room_at_once(self, inputs: Array) -> RowRoom:
+        """The room (N, P) for a prediction: the same bits, and refusing what :meth:`limits` refuses."""
+        return RowRoom(*self.rows(inputs)[:3])
 
     def unmet_premise(self, network: nn.Module, frame: Any) -> str | None:
         """What the limits ask of the rest of a model, its :class:`Frame` included, and do not get."""
