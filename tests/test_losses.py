@@ -8,7 +8,7 @@ def test_violation_is_positive_where_the_constraint_is_broken():
     """The paper's sign taken literally would reward violation."""
     outputs = torch.tensor([[0.0, 1.0], [0.0, 0.1]])
     trusted = torch.zeros(2, 2)
-    assert violation(outputs, trusted, 0.5).tolist() == pytest.approx([0.5, -0.4])
+    assert violation(outputs, trusted).tolist() == pytest.approx([1.0, 0.1])
 
 
 def test_inactive_constraint_costs_nothing():

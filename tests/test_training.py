@@ -129,7 +129,7 @@ def test_seed_reaches_network_and_batches():
     losses = []
     for seed in (0, 0, 1):
         model = unconstrained_model(mlp(3, 2, (8,), seed=seed), frame_of(data))
-        losses.append(train(model, data, TrainingConfig(steps=30, evaluate_every=30, seed=seed)).evaluations)
+        losses.append(train(model, data, TrainingConfig(steps=30, evaluate_every=30), seed=seed).evaluations)
     assert losses[0] == losses[1] != losses[2]
 
 

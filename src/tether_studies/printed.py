@@ -12,7 +12,7 @@ nearest memory among all.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -100,7 +100,7 @@ class PaperBounds:
         if self.sampling == "authors":
             return bound_as_authors(cells, problem, self.target, seed=config.seed)
         common = (cells, problem.trusted, schema, self.target)
-        sampling = replace(CLIMBS, seed=config.seed)
+        sampling = CLIMBS.seeded(config.seed)
         return bound_by_intervals(*common, inputs=problem.training_inputs, sampling=sampling)
 
 

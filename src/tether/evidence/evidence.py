@@ -45,6 +45,8 @@ class Evidence(ABC):
     """Whether anything is claimed at all."""
     everywhere: ClassVar[bool] = True
     """Whether the claim is about every input of the domain: then one that exceeds delta refutes it."""
+    encloses: ClassVar[bool] = False
+    """Whether M's own code was enclosed: then it can be over other sets too, as tubes need."""
     draws: ClassVar[int] = 0
     """Fresh draws that the claim rests on."""
     allowed: ClassVar[int] = 0

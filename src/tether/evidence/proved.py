@@ -29,6 +29,7 @@ class Proved(Evidence):
     """
 
     name: str = field(default="proved", init=False, repr=False)
+    encloses: ClassVar[bool] = True
     refuted_by: ClassVar[str] = "This is a defect of Tether: please report it."
 
     def lacking(self, trusted: TrustedModel, kind: str, question: Question | None = None) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array, Schema, Target
-from tether.foundation.limits import check_seed, check_whole
+from tether.foundation.limits import check_whole
 from tether.programs import Program, program_of
 from tether.trusted import TrustedModel
 
@@ -22,19 +22,34 @@ class SamplingConfig:
         refinements: rounds of search from the extremes found so far.
         calls: rows that M is asked at most to grow a tree of boxes, so that a slow one ends; it is then cut
             into fewer leaves.
-        seed: of the draws.
     """
 
     per_cell: int = 64
     refinements: int = 12
     calls: int = 1_000_000
-    seed: int = 0
 
     def __post_init__(self) -> None:
         check_whole("per_cell", self.per_cell, least=1, most=1_000_000)
         check_whole("refinements", self.refinements, most=1_000_000)
         check_whole("calls", self.calls, least=1, most=10**12)
-        check_seed("seed", self.seed)
+
+    @property
+    def seed(self) -> int:
+        """Of the draws: no setting, but the fit's own."""
+        return 0
+
+    def seeded(self, seed: int) -> SamplingConfig:
+        """The same search with other draws."""
+        return _Seeded(self.per_cell, self.refinements, self.calls, seed)
+
+
+@dataclass(frozen=True)
+class _Seeded(SamplingConfig):
+    own: int = 0
+
+    @property
+    def seed(self) -> int:
+        return self.own
 
 
 @dataclass(frozen=True, eq=False)

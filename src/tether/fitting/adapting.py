@@ -308,14 +308,13 @@ def _descended(
         learning_rate=_LEARNING_RATE,
         dtype="float64" if like.dtype == torch.float64 else "float32",
         device=str(like.device),
-        seed=seed,
     )
 
     def run(count: int, report: Report | None) -> tuple[nn.Module, float]:
         trained = _with(model, copy.deepcopy(start))
         _keep_apart(trained.network)
         own = replace(config, steps=count, evaluate_every=max(1, count // 10))
-        history = train(trained, data, own, progress=report)
+        history = train(trained, data, own, seed=seed, progress=report)
         return trained.network.to(like.dtype), history.seconds
 
     count = STEPS if steps is None else steps
@@ -347,12 +346,12 @@ def _examples(model: Model, part: Transitions) -> Examples:
 
 def _regrow(model: Model, transitions: Transitions) -> int:
     """Widens the room of a model where new data ask for more; the number of cells where they do."""
-    bounds: Any = model.bounds if model.tether.limited else None
-    if not isinstance(bounds, AffineBounds):
+    if model.tether.kind != AffineBounds.kind:
         raise ValueError(
             f"`regrow` must come with affine bounds, whose room is by the data; got {model.tether.kind}. Fit "
             "anew."
         )
+    bounds: Any = model.bounds
     settings: Mapping[str, Any] = model.record.get("config", {})
     inside = transitions.take(bounds.tree.contains(transitions.inputs))
     if not len(inside):

@@ -151,7 +151,7 @@ def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:
     inside = _within(probes, train.schema, config.domain)
     lower, upper = operating_box(np.concatenate([seen, probes[inside]]), train.schema, config.domain)
     target = resolve_target(config.target, train)
-    sampling = replace(config.sampling, seed=config.seed)
+    sampling = config.sampling.seeded(config.seed)
     return Question(problem.trusted, train.schema, target, lower, upper, pinned, sampling)
 
 

@@ -172,12 +172,11 @@ def _learn_across_folds(
     training = replace(
         config.training,
         loss=method.loss,
-        seed=config.seed,
         learning_rate=_HASTE * config.training.learning_rate,
     )
     with reporter(method.name) as progress:
         data = _training_data(problem, model, rows)
-        history = _train_until_settled(model, data, training, named, progress)
+        history = _train_until_settled(model, data, training, config.seed, named, progress)
     linear, averaged = rows.inside(ridge.held_out), rows.inside(_held_out(ensemble, rows))
     columns = range(rows.wanted.shape[1])
     share = np.array([best_share(linear[:, j], averaged[:, j], rows.wanted[:, j]) for j in columns])
@@ -207,17 +206,19 @@ def _train_until_settled(
     model: Model,
     data: TrainingData,
     training: TrainingConfig,
+    seed: int,
     named: _Named,
     progress: Callable[[int, int], None] | None,
 ) -> History:
     """Trains, and again with twice the steps while the error on held-out rows still falls."""
-    history = train(model, data, training, checkpoint=named(MEMBER), progress=progress)
+    history = train(model, data, training, seed=seed, checkpoint=named(MEMBER), progress=progress)
     for again in range(1, _MOST_ROUNDS):
         if not _still_falling(history):
             break
         before = {name: value.clone() for name, value in model.network.state_dict().items()}
         training = replace(training, steps=2 * training.steps)
-        longer = train(model, data, training, checkpoint=named(MEMBER, again), progress=progress)
+        own = named(MEMBER, again)
+        longer = train(model, data, training, seed=seed, checkpoint=own, progress=progress)
         if longer.best.validation_error >= history.best.validation_error:
             model.network.load_state_dict(before)
             break

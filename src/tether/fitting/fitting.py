@@ -1,6 +1,6 @@
 """The one way from transitions and M to a model: learned, then judged.
 
-`tether.fit`, the command line, the demonstration and the studies all go this way: :func:`prepare` a problem,
+`tether.fit`, the command line and whoever compares methods all go this way: :func:`prepare` a problem,
 :func:`learn_method` a model of it, and :func:`judge` that by what was held out.
 """
 

@@ -94,10 +94,16 @@ def train_method(
     model = untrained(problem, config, built, network)
     parts = (problem.data[0], problem.probes[0], problem.data[1], problem.probes[1])
     data = TrainingData(*(part.examples(model.frame) for part in parts))
-    training = replace(config.training, loss=method.loss, seed=config.seed)
+    training = replace(config.training, loss=method.loss)
     with reporter(method.name) as progress:
         history = train(
-            model, data, training, checkpoint=checkpoint, progress=progress, on_evaluation=on_evaluation
+            model,
+            data,
+            training,
+            seed=config.seed,
+            checkpoint=checkpoint,
+            progress=progress,
+            on_evaluation=on_evaluation,
         )
     return TrainedRun(method, model, history, config.seed)
 

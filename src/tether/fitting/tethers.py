@@ -117,7 +117,7 @@ def _build_affine(problem: Problem, config: FitConfig, partition: Partition, rep
 def _build_interval(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Celled:
     train, cells = problem.split.train, partition.cells
     target = resolve_target(config.target, train)
-    sampling = replace(config.sampling, seed=config.seed)
+    sampling = config.sampling.seeded(config.seed)
     box = cells.box_lower, cells.box_upper
     question = Question(problem.trusted, train.schema, target, *box, sampling=sampling)
     evidence, why = resolve_evidence(config.evidence, config.bounds, question)

@@ -19,9 +19,9 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     return torch.nn.functional.mse_loss(outputs, targets)
 
 
-def violation(outputs: Tensor, trusted: Tensor, delta: float) -> Tensor:
-    """(N,) g(s) = max over outputs of |M_j(s) - out_j(s)| - delta; at most 0 where M is respected."""
-    return (outputs - trusted).abs().amax(dim=1) - delta
+def violation(outputs: Tensor, trusted: Tensor) -> Tensor:
+    """(N,) g(s) = max over outputs of |M_j(s) - out_j(s)|; 0 where M is respected."""
+    return (outputs - trusted).abs().amax(dim=1)
 
 
 @dataclass(frozen=True)

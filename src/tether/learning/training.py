@@ -35,7 +35,7 @@ from tether.foundation.documents import (
     whole,
 )
 from tether.foundation.errors import StorageError
-from tether.foundation.limits import MOST_STEPS, check_number, check_seed, check_whole
+from tether.foundation.limits import MOST_STEPS, check_number, check_whole
 from tether.foundation.progress import Report
 from tether.learning.descent import constrain_in_training
 from tether.learning.losses import Multipliers, squared_error, violation
@@ -59,13 +59,11 @@ class TrainingConfig:
         learning_rate: of Adam, at the start.
         schedule: `cosine` decays the learning rate to zero over the run; `constant` keeps it.
         gamma: γ of the schedule that widens the bounds by γ^step of their width early on.
-        delta: distance to M that the augmented Lagrangian tolerates, in units of the target's scale.
         update_every: steps between updates of multipliers and penalties.
         penalty_growth: factor of the penalty where the violation stalls.
         ceiling: largest multiplier and penalty.
         evaluate_every: steps between evaluations.
         patience: evaluations without a better validation error before stopping early; None: never.
-        seed: of the order of the data.
         dtype: of the network.
         device: of the network.
         checkpoint_seconds: least time between two checkpoints.
@@ -77,13 +75,11 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     schedule: Literal["cosine", "constant"] = "cosine"
     gamma: float = 0.0
-    delta: float = 0.0
     update_every: int = 100
     penalty_growth: float = 2.0
     ceiling: float = 100.0
     evaluate_every: int = 100
     patience: int | None = None
-    seed: int = 0
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     checkpoint_seconds: float = 10.0
@@ -94,12 +90,11 @@ class TrainingConfig:
         if not 0 <= self.gamma < 1:
             raise ValueError(f"`gamma` must be in [0, 1); got {self.gamma}.")
         check_number("learning_rate", self.learning_rate, above=0.0)
-        for name in ("delta", "ceiling", "checkpoint_seconds"):
+        for name in ("ceiling", "checkpoint_seconds"):
             check_number(name, getattr(self, name), least=0.0)
         check_number("penalty_growth", self.penalty_growth, least=1.0, most=1e6)
         if self.patience is not None:
             check_whole("patience", self.patience, least=1, most=MOST_STEPS)
-        check_seed("seed", self.seed)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 options = ", ".join(map(repr, allowed))
@@ -264,12 +259,12 @@ class _Order:
 class _Batches:
     """The rows of each step: labelled ones first, then as many probes where the loss needs them."""
 
-    def __init__(self, rows: _Rows, probes: _Rows | None, config: TrainingConfig) -> None:
-        self.orders = [_Order(len(rows), config.batch, config.seed)]
+    def __init__(self, rows: _Rows, probes: _Rows | None, batch: int, seed: int) -> None:
+        self.orders = [_Order(len(rows), batch, seed)]
         self.everything = rows
         self.labelled = self.orders[0].batch
         if probes is not None:
-            self.orders.append(_Order(len(probes), config.batch, config.seed + 1))
+            self.orders.append(_Order(len(probes), batch, seed + 1))
             self.everything = rows.then(probes)
         self.probed = probes is not None
         self.offset = len(rows)
@@ -313,6 +308,7 @@ def train(
     data: TrainingData,
     config: TrainingConfig,
     *,
+    seed: int = 0,
     checkpoint: Path | None = None,
     progress: Report | None = None,
     on_evaluation: Callable[[list[Evaluation]], None] | None = None,
@@ -323,6 +319,7 @@ def train(
         model: what to train. Its bounds are never changed.
         data: training and validation examples.
         config: how.
+        seed: of the order of the data.
         checkpoint: file to resume from if it exists, and to save to.
         progress: told (step, steps).
         on_evaluation: given all evaluations so far after each one.
@@ -332,11 +329,11 @@ def train(
     rows, probes, held_out, held_out_probes = (_Rows.of(part, model, config) for part in parts)
     optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
     run = _Run(model, config, optimizer)
-    run.random_state = torch.Generator().manual_seed(config.seed).get_state()
-    digest = _run_digest(model, config, parts)
+    run.random_state = torch.Generator().manual_seed(seed).get_state()
+    digest = _run_digest(model, config, seed, parts)
     if checkpoint is not None and checkpoint.exists():
         _restore(run, checkpoint, digest)
-    batches = _Batches(rows, probes if config.loss == "augmented_lagrangian" else None, config)
+    batches = _Batches(rows, probes if config.loss == "augmented_lagrangian" else None, config.batch, seed)
     started = saved = time.monotonic()
     already = run.seconds
     with _threads_for(model.network), torch.random.fork_rng(devices=[]):
@@ -397,7 +394,7 @@ def _step(run: _Run, batches: _Batches) -> Tensor:
         outputs = _respond(run, outputs, lower, upper, widening)
     if batches.probed:
         loss = squared_error(outputs[:labelled], target[:labelled])
-        gaps = violation(outputs, trusted, config.delta)
+        gaps = violation(outputs, trusted)
         parts = gaps[:labelled], gaps[labelled:]
         loss = loss + sum(m.loss(part) for m, part in zip(run.multipliers, parts, strict=True))
         run.sums += torch.stack([part.detach().double().mean() for part in parts]).cpu()
@@ -492,9 +489,10 @@ def _squared(difference: Tensor, scale: Tensor) -> Tensor:
     return (difference.double().cpu() * scale).square().mean(dim=1)
 
 
-def _run_digest(model: Model, config: TrainingConfig, parts: list[Examples]) -> str:
+def _run_digest(model: Model, config: TrainingConfig, seed: int, parts: list[Examples]) -> str:
     """Identifies a run: a checkpoint of another one must not be resumed."""
     settings = {key: value for key, value in asdict(config).items() if key != "checkpoint_seconds"}
+    settings["seed"] = seed
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(repr(model.network).encode())
     scaling = (model.frame.inputs, model.frame.outputs)

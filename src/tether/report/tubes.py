@@ -87,7 +87,7 @@ def _caption(found: Tube) -> str:
 
 def _assumed(found: Tube) -> str:
     numbers = "float64" if found.weights is None else "float32 and float64"
-    if found.evidence != "proved":
+    if found.without_trusted:
         return f"Assumed: the machine's {numbers} is IEEE 754."
     return (
         f"Assumed: the machine's {numbers} is IEEE 754, NumPy's functions err by at most 4 units in the last "

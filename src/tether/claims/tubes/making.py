@@ -15,6 +15,7 @@ from tether.claims.tubes.limits import TubeLimits, check_trusted, limits_of
 from tether.claims.tubes.step import Stepper, Taken
 from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array, Schema, check_known, check_matrix
+from tether.evidence import Proved
 from tether.evidence.question import target_program
 from tether.foundation.limits import check_whole
 from tether.model import Model
@@ -83,7 +84,7 @@ class Tube:
         whose = "whatever its weights" if self.weights is None else "with the weights at hand"
         how = (
             "proved, with outward rounding"
-            if self.evidence == "proved"
+            if not self.without_trusted
             else (
                 "by construction, with outward rounding; M is not used, for the distance to it is not proved"
             )
@@ -111,6 +112,11 @@ class Tube:
         if np.array_equal(lower, self.lower, True) and np.array_equal(upper, self.upper, True):
             return self
         return replace(self, lower=lower, upper=upper, beside=other)
+
+    @property
+    def without_trusted(self) -> bool:
+        """Whether only the tether was used, for the distance to M is not proved."""
+        return self.evidence != Proved().name
 
     @property
     def ending(self) -> str:
@@ -354,7 +360,7 @@ class _Run:
         first = np.where(ended < 0, np.iinfo(np.int64).max, ended).argmin(axis=1)
         stop = np.take_along_axis(ended, first[:, None], axis=1)[:, 0]
         why = tuple(str(reasons[k, first[k]]) for k in range(len(first)))
-        evidence = "construction" if stepper.program is None else "proved"
+        evidence = "construction" if stepper.program is None else Proved().name
         if not many:
             lower, upper, delta, stop = lower[0], upper[0], delta[0], None if stop[0] < 0 else int(stop[0])
         return Tube(
