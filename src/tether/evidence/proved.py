@@ -65,8 +65,8 @@ class _Enclosed(Expander):
 
     def __init__(self, question: Question) -> None:
         super().__init__(question)
-        program = question.program()
-        self.programs = [program.only(k) for k in range(len(question.schema.outputs))]
+        self.whole = question.program()
+        self.programs = [self.whole.only(k) for k in range(len(question.schema.outputs))]
         self.bends = np.stack(
             [bending_inputs(part, question.lower, question.upper) for part in self.programs]
         )
@@ -84,9 +84,9 @@ class _Enclosed(Expander):
 
     def look(self, inputs: Array) -> Look:
         """From M's program, so that M itself is not asked."""
-        found = [evaluate(part, inputs, inputs, derivatives=True, rounding=False) for part in self.programs]
-        values = np.stack([0.5 * (part.lower + part.upper)[:, 0] for part in found], axis=1)
-        slopes = np.stack([0.5 * (part.jacobian_lower + part.jacobian_upper)[:, 0] for part in found], axis=1)
+        found = evaluate(self.whole, inputs, inputs, derivatives=True, rounding=False)
+        values = 0.5 * (found.lower + found.upper)
+        slopes = 0.5 * (found.jacobian_lower + found.jacobian_upper)
         known = np.isfinite(values) & np.logical_and.reduce(np.isfinite(slopes), axis=2)
         angles = self.question.schema.output_angles
         return Look(np.where(known, values, 0.0), np.where(known[:, :, None], slopes, 0.0), angles)
