@@ -5,7 +5,7 @@ or leaves (affine bounds, whose room is known by 1,000 memories). The bare netwo
 float32 tensor; `predict` starts from physical NumPy arrays and `forward` from float64 tensors. Seconds are of the
 processor, on one thread. The machine may be shared, so that each round takes all of them in turns and is compared
 within itself: what is told is the median of rounds. Of one input, which others on the machine slow down several times
-(its code and data are fetched anew after the network went through the caches), also the least, which is judged.
+(its code and data are fetched anew after the network went through the caches), also the least is told.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def main() -> None:
             print(
                 f"{name:24s} one input   predict  {1e3 * np.median(one['predict']):7.3f} ms   bare "
                 f"{1e3 * np.median(one['bare']):7.3f} ms   extra {extra:.3f} ms, undisturbed {least:.3f} ms   "
-                f"{verdict(least, MOST_EXTRA_MS)}"
+                f"{verdict(extra, MOST_EXTRA_MS)}"
             )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,19 +139,17 @@ class TubeLimits(ABC):
 def limits_of(model: Model, *, own_weights: bool = False) -> TubeLimits:
     """What a model's tether says of sets, whatever the weights; or for those at hand alone."""
     tether = model.tether
-    if isinstance(tether, AffineTether):
-        return LeafLimits(model, Weights(model) if own_weights else None)
-    if own_weights:
+    if own_weights and tether.kind != AffineTether.kind:
         raise TypeError(
             "`model` must have an affine tether, the default, for a tube of its own weights; got "
             f"'{tether.kind}'."
         )
-    if isinstance(tether, DirectTether) and tether.holds:
-        return EvenLimits(tether.half_width.cpu().numpy(), model.schema, model.frame.target)
-    raise TypeError(
-        "`model` must have an affine tether, the default, or a direct one with a finite half-width; got "
-        f"'{tether.kind}'. Tubes of others are not known."
-    )
+    if tether.kind not in _BY_KIND or not tether.holds:
+        raise TypeError(
+            "`model` must have an affine tether, the default, or a direct one with a finite half-width; got "
+            f"'{tether.kind}'. Tubes of others are not known."
+        )
+    return _BY_KIND[tether.kind](model, Weights(model) if own_weights else None)
 
 
 def check_trusted(model: Model, trusted: TrustedModel) -> None:
@@ -158,13 +157,14 @@ def check_trusted(model: Model, trusted: TrustedModel) -> None:
 
     A direct model asks an M of its own; what is proved of an affine one is a distance to M over its leaves.
     """
-    tether, schema, frame = model.tether, model.schema, model.frame
-    if isinstance(tether, DirectTether):
+    schema, frame = model.schema, model.frame
+    tether: Any = model.tether
+    if tether.kind == DirectTether.kind:
         (asked, answers), (own, before) = (
             one.where_it_answers(tether.places(frame), schema) for one in (trusted, tether.trusted)
         )
         same = np.array_equal(asked, own) and np.array_equal(answers, before)
-    elif isinstance(tether, AffineTether) and tether.bounds.evidence.name == "proved":
+    elif tether.kind == AffineTether.kind and tether.bounds.evidence.encloses:
         same = _is_near(tether.bounds, trusted, schema, frame.target)
     else:
         return
@@ -239,13 +239,12 @@ class LeafLimits(TubeLimits):
     """An affine tether over the leaves that pieces touch."""
 
     def __init__(self, model: Model, network: Weights | None = None) -> None:
-        tether = model.tether
+        tether: Any = model.tether
         self.network, self.weights = network, None if network is None else network.digest
-        assert isinstance(tether, AffineTether)
         bounds: AffineBounds = tether.bounds
         self.bounds, self.cells, self.schema = bounds, model.cells, model.schema
         self.target = model.frame.target
-        self.proved = bounds.evidence.name == "proved"
+        self.proved = bounds.evidence.encloses
         rate = tether.pinned_rate.cpu().numpy()
         self.pinned, self.rate = np.where(rate > 0, tether.pinned.cpu().numpy(), 0.0), rate
         left = tether.left.cpu().numpy()
@@ -357,3 +356,13 @@ class LeafLimits(TubeLimits):
 
 def _outward(values: Array, side: int) -> Array:
     return values + side * 4 * EPS * np.abs(values)
+
+
+def _even(model: Model, network: Weights | None) -> EvenLimits:
+    del network
+    width: Any = model.tether.half_width
+    return EvenLimits(width.cpu().numpy(), model.schema, model.frame.target)
+
+
+_BY_KIND = {AffineTether.kind: LeafLimits, DirectTether.kind: _even}
+"""By the kind of a tether that holds."""
