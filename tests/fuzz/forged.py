@@ -23,6 +23,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import forged_boxes
 import numpy as np
@@ -41,7 +42,6 @@ from tether.tethers.bounds import bound_by_intervals
 from tether.trusted import TrustedModel
 from tether.verification import twins
 
-twins.unlike_twins = lambda *_: None  # a few plain models, thousands of times: only the files are forged
 SYSTEMS = 24
 CELLS = 10
 REFUSED = (tether.foundation.errors.CertificateError, tether.foundation.errors.StorageError, ValueError)
@@ -240,7 +240,14 @@ def _near(places: np.ndarray, model: Model, rng: np.random.Generator) -> np.ndar
 
 def run(seed: int, folder: Path, counts: Counter[str], points: int = 1500) -> str | None:
     """One forgery; what is wrong with how it was judged, in words."""
-    rng = np.random.default_rng(seed)
+    # M is one of a few plain models, thousands of times: whether it is followed rightly is not asked again.
+    with mock.patch.object(twins, "unlike_twins", return_value=None):
+        return _judged(np.random.default_rng(seed), seed, folder, counts, points)
+
+
+def _judged(
+    rng: np.random.Generator, seed: int, folder: Path, counts: Counter[str], points: int
+) -> str | None:
     if seed % 8 == 0:
         return _forged_certificate(seed, rng, folder, counts)
     if seed % 4:
