@@ -21,6 +21,8 @@ from tether.files.runs import Comparison, RunFolder
 from tether.report.curves import TITLES
 from tether_studies.demo import demo_config, run_demo
 
+collect_ignore = ["jax_models.py"]  # a script for a process of its own, where there is JAX
+
 TRUSTED_SOURCE = '''
 import numpy as np
 from tether import TrustedModel
