@@ -29,7 +29,7 @@ from tether.tethers.direct import DirectTether
 from tether.trusted import TrustedModel
 
 _RECOGNISED = 2000
-"""Leaves at whose middles M is recognised."""
+"""At most so many leaves, from all over the box, at whose middles M is recognised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def check_trusted(model: Model, trusted: TrustedModel) -> None:
 
 def _is_near(bounds: AffineBounds, trusted: TrustedModel, schema: Schema, target: Target) -> bool:
     """Whether M is within the remainder of leaves at their middles, but for roundings."""
-    lower, upper = (end[:_RECOGNISED] for end in bounds.tree.boxes())
+    lower, upper = (end[:: -(-len(end) // _RECOGNISED)] for end in bounds.tree.boxes())
     middles = np.clip(0.5 * lower + 0.5 * upper, lower, upper)
     middles = middles[bounds.known(middles)]
     own, answers = bounds.evaluate(middles), trusted.target(middles, schema, target)
