@@ -286,6 +286,21 @@ def test_a_tensor_taken_out_is_noticed(saved: Path) -> None:
         tether.load(saved)
 
 
+WRITTEN_BY_1 = Path(__file__).parent / "written_by_1"
+
+
+def test_a_file_of_format_1_gives_the_same_numbers() -> None:
+    model = tether.load(WRITTEN_BY_1 / "interval.safetensors")
+    found = model.predict([[0.1, 0.2]], [[0.3]], details=True)
+    assert found.next_states.tolist() == [[0.10162339872385687, 0.21583990112306553]]  # as they were then
+    assert found.in_domain.all() and np.isfinite(found.delta).all()
+
+
+def test_bounds_around_memories_of_format_1_are_refused_with_a_remedy() -> None:
+    with pytest.raises(StorageError, match=r"affine.safetensors` must have bounds over boxes; .* Fit again\."):
+        tether.load(WRITTEN_BY_1 / "affine.safetensors")
+
+
 def test_a_newer_format_says_upgrade(saved: Path) -> None:
     rewrite(saved, lambda tensors, metadata: metadata.update(format_version=3))
     with pytest.raises(

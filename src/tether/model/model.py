@@ -6,7 +6,6 @@ in float64, so that casting a model to half precision can change its predictions
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -224,6 +223,9 @@ class Model(nn.Module):
         return prediction if details else prediction.next_states
 
     def _check_inputs(self, states: ArrayLike, controls: ArrayLike) -> Array:
+        plain = self.frame.plain_inputs(states, controls)
+        if plain is not None:
+            return plain
         states = check_matrix("states", states, self.schema.states)
         controls = check_matrix("controls", controls, self.schema.controls)
         if len(states) != len(controls):
@@ -251,8 +253,7 @@ class Model(nn.Module):
         raw = self._bare(torch.from_numpy(frame.features_of(inputs))).numpy()
         center, scale = frame.settled[2:]
         target = constrain_rows(raw, center, scale, room.anchor, room.lower, room.upper, self.operator)
-        # The least of numbers is NaN where one of them is.
-        if target.size and math.isnan(target.min()):
+        if target is None:
             raise ValueError(_NO_NUMBERS)
         return target
 

@@ -41,13 +41,16 @@ def constrain(values: Tensor, lower: Tensor, upper: Tensor, operator: Operator) 
 
 def constrain_rows(
     raw: Array, center: Array, scale: Array, anchor: Array, lower: Array, upper: Array, operator: Operator
-) -> Array:
-    """(N, P) what :meth:`Model.respond` makes of a network's outputs (N, P), bit for bit, in one loop."""
+) -> Array | None:
+    """(N, P) what :meth:`Model.respond` makes of a network's outputs (N, P), bit for bit, in one loop.
+
+    None where one of them is no number.
+    """
     if operator == "sigmoid":
         raw = torch.from_numpy(raw).sigmoid().numpy()
     found = np.empty_like(raw)
-    _constrain(raw, center, scale, anchor, lower, upper, _OPERATORS.index(operator), found)
-    return found
+    numbers = _constrain(raw, center, scale, anchor, lower, upper, _OPERATORS.index(operator), found)
+    return found if numbers else None
 
 
 _OPERATORS = get_args(Operator)
@@ -55,6 +58,7 @@ _OPERATORS = get_args(Operator)
 
 @compiled
 def _constrain(raw, center, scale, anchor, lower, upper, operator, found):
+    numbers = True
     for row in range(raw.shape[0]):
         for k in range(raw.shape[1]):
             low, high = lower[row, k], upper[row, k]
@@ -64,9 +68,10 @@ def _constrain(raw, center, scale, anchor, lower, upper, operator, found):
                 value = center[k] + scale[k] * raw[row, k]
                 if operator == 1:
                     value = anchor[row, k] + value
-            # What is no number stays what it is.
+            numbers = numbers and value == value
             if value < low:
                 value = low
             if value > high:
                 value = high
             found[row, k] = value
+    return numbers
