@@ -1,6 +1,6 @@
 """Gradient-based MPC in torch: a tethered car drives to a place, by descent on its controls.
 
-The model is a torch module that differentiates as the function it is, also on the limits of its tether.
+The model is a torch module; `across=True` gives its gradient over several leaves of the tether, not within one.
 """
 
 import os
@@ -27,7 +27,7 @@ def cost(pose: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
     """How far from the goal the plan comes, and how fast it is there."""
     total = torch.zeros((), dtype=torch.float64)
     for control in controls:
-        pose = car(pose, control)
+        pose = car(pose, control, across=True)
         total = total + ((pose[:2] - GOAL) ** 2).sum()
     return total + 20 * controls[-1, 0] ** 2
 

@@ -179,7 +179,8 @@ def test_casadi_loads_the_model_with_its_jacobian(tmp_path):
     assert "jac_cart" in str(jacobian)
     inputs = SUBJECT.inputs(30)
     known = model.predict(*parts(inputs), details=True)
-    slopes = Compiled(model, tmp_path / "again").linearize(*parts(inputs), across=True)
+    library = model.linearize(*parts(inputs), across=True)
+    slopes = library.states, library.controls
     for row, (state, control) in enumerate(zip(*parts(inputs), strict=True)):
         assert np.allclose(function(state, control).full()[:, 0], known.next_states[row], atol=1e-12)
         by_state, by_control = jacobian(state, control, 0)

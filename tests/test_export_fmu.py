@@ -83,7 +83,7 @@ def test_directional_derivatives_are_the_models(made, instance):
     own, places = instance
     inputs = {"speed": 0.3, "heading": 0.7, "steering": -0.2}
     own.setReal([places[name] for name in inputs], list(inputs.values()))
-    slopes = made[0].linearize([[0.3, 0.7]], [[-0.2]])
+    slopes = made[0].linearize([[0.3, 0.7]], [[-0.2]], across=True)
     jacobian = np.concatenate([slopes.states[0], slopes.controls[0]], axis=1)
     unknown = [places["next_speed"], places["next_heading"]]
     for column, name in enumerate(inputs):

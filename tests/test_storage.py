@@ -297,7 +297,9 @@ def test_a_file_of_format_1_gives_the_same_numbers() -> None:
 
 
 def test_bounds_around_memories_of_format_1_are_refused_with_a_remedy() -> None:
-    with pytest.raises(StorageError, match=r"affine.safetensors` must have bounds over boxes; .* Fit again\."):
+    with pytest.raises(
+        StorageError, match=r"affine.safetensors` must have bounds over boxes; .* Fit again\."
+    ):
         tether.load(WRITTEN_BY_1 / "affine.safetensors")
 
 

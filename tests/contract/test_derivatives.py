@@ -9,8 +9,15 @@ import pytest
 import torch
 from every_model import SUBJECTS, each, every, parts, scaled, tensors, traced
 
+from tether.data import Scaling, make_schema
+from tether.evidence import Proved, Question
+from tether.geometry.cells import Cells
+from tether.model import Frame, mlp
 from tether.model.assembling import constrained_model
 from tether.model.single import single_precision
+from tether.tethers.expanding import expand, with_room
+from tether.tethers.growth import Aim
+from tether.trusted import TrustedModel
 
 STEP = 1e-6
 
@@ -163,3 +170,39 @@ def test_every_way_to_ask_a_tether_gives_the_same_bits(subject):
     np.testing.assert_array_equal(model.frame.features_of(inputs), features)
     details = model.predict(*parts(inputs), details=True)
     np.testing.assert_array_equal(model.predict(*parts(inputs)), details.next_states)
+
+
+@traced
+def test_derivatives_across_leaves_are_of_the_same_numbers(subject):
+    model, inputs = subject.model(), subject.inputs(20)
+    rows = torch.from_numpy(inputs)
+    assert torch.equal(model(*tensors(inputs), across=True), model(*tensors(inputs)))
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda row: model(row[:2], row[2:], across=True)))(rows)
+    found = model.linearize(*parts(inputs), across=True)
+    known = np.concatenate([found.states, found.controls], axis=2)
+    np.testing.assert_allclose(jacobian.detach().numpy(), known, rtol=1e-9, atol=1e-12)
+    if model.tether.strides() is None:
+        np.testing.assert_array_equal(known, jacobian_of(model, inputs))
+
+
+def test_across_a_turn_nothing_jumps():
+    """A vane that keeps its heading, given as the next one: by its heading it changes by 1, also at the cut."""
+    schema = make_schema(["heading"], ["wind"], angles=["heading"])
+    box = np.array([np.pi, 1.0])
+    question = Question(
+        TrustedModel(lambda s, u: s + 0.1 * np.sin(s) * u),
+        schema,
+        "next_state",
+        -box,
+        box,
+        np.full(2, np.nan),
+    )
+    cells = Cells(np.zeros((1, 2)), np.empty((0, 2), dtype=np.int64), np.ones(2), 9.0, -box, box)
+    found = expand(question, Proved(), Aim(np.full(1, 1e-3), np.empty((0, 2)), 200), cells)
+    one = Scaling(np.zeros(1), np.ones(1))
+    frame = Frame(schema, "next_state", Scaling(np.zeros(2), np.ones(2)), one)
+    bounds = with_room(found.bounds, np.zeros((1, 1)), schema)
+    model = constrained_model(mlp(frame.features_width, 1, (4,)), frame, cells, bounds)
+    states = np.array([[-np.pi], [np.pi - 1e-9], [3.1], [0.5]])
+    slopes = model.linearize(states, np.full((4, 1), 0.5), across=True).states[:, 0, 0]
+    np.testing.assert_allclose(slopes, 1 + 0.05 * np.cos(states[:, 0]), atol=0.01)

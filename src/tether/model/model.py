@@ -110,15 +110,22 @@ class Model(nn.Module):
         if unmet is not None:
             raise ValueError(f"{unmet}; that is not so.")
 
-    def forward(self, states: Tensor, controls: Tensor) -> Tensor:
+    def forward(self, states: Tensor, controls: Tensor, *, across: bool = False) -> Tensor:
         """Next states (N, P), or (P,) of one row, in float64; differentiable in weights and inputs.
 
         Torch alone, on any device, without a branch: it can be mapped, compiled and exported. What it returns
         is what :meth:`predict` returns; where an input or a weight is NaN, so is the output.
+
+        Args:
+            states: (N, dx) or (dx,).
+            controls: (N, du) or (du,).
+            across: whether gradients are to be taken over several leaves of the tether, as a controller wants
+                them; otherwise they are those of the function as it is. The numbers are the same.
         """
         inputs = torch.cat([states, controls], dim=-1).double()
         rows = self.frame.wrapped(inputs.unsqueeze(0) if inputs.dim() == 1 else inputs)
-        following = self.frame.ahead(rows, self.respond(rows, self.tether.room(rows)))
+        room = self.tether.room_across(rows, self.frame) if across else self.tether.room(rows)
+        following = self.frame.ahead(rows, self.respond(rows, room))
         return following.squeeze(0) if inputs.dim() == 1 else following
 
     def respond(self, inputs: Tensor, room: Room | Limits) -> Tensor:
@@ -138,17 +145,18 @@ class Model(nn.Module):
         parameter = _first_parameter(network, features)
         return network(features.to(parameter.device, parameter.dtype)).to(features.device, torch.float64)
 
-    def linearize(self, states: ArrayLike, controls: ArrayLike) -> Linearization:
+    def linearize(self, states: ArrayLike, controls: ArrayLike, *, across: bool = False) -> Linearization:
         """Derivatives of the prediction at states (N, dx) and controls (N, du).
 
         Of the function as it is: inside the room the network's and the tether's together, on its limits the
-        tether's.
+        tether's. With `across` the tether's are taken over several leaves instead of within one: where leaves
+        are so small that the model steps from one to the next, that is what a controller wants to know.
         """
         inputs = torch.from_numpy(self._check_inputs(states, controls)).to(self._device)
         inputs.requires_grad_()
         dx = len(self.schema.states)
         with torch.enable_grad():
-            following = self(inputs[:, :dx], inputs[:, dx:])
+            following = self(inputs[:, :dx], inputs[:, dx:], across=across)
         return derivatives_of(following, inputs, dx)
 
     def adapt(self, transitions: Any, **settings: Any) -> Any:

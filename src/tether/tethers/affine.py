@@ -18,6 +18,10 @@ from tether.tethers.lookup import CellTether
 from tether.tethers.opening import PINNED_REACH, opening
 from tether.tethers.tether import Limits, Room, RowRoom
 
+_LEAVES_AHEAD = 32
+_SHARE = 64
+"""A stride is so many leaves, or so small a share of the box if that is less, but a leaf at least."""
+
 
 class AffineTether(CellTether):
     """Outputs within a half-width of A(s), the first-order model of a leaf; see :class:`AffineBounds`."""
@@ -52,6 +56,7 @@ class AffineTether(CellTether):
         self._settle()
 
     def _settle(self) -> None:
+        self._strides: Array | None = None
         self.turns, self.pins = bool(self.angles.any()), bool((self.pinned_rate > 0).any())
         # Infinity less infinity, where nothing is known and nothing was asked for, leaves no room.
         output = torch.from_numpy(self._bounds.output).to(self.most.device)
@@ -86,9 +91,61 @@ class AffineTether(CellTether):
             return None
         return "`bounds` must say of the outputs that are angles that they are"
 
+    def strides(self) -> Array:
+        """(D,) over some leaves along each input, 0 along those that are never cut.
+
+        Around what probes agree on A must be M: a car that stands still does not move whatever its heading,
+        so that A has no slope along that, and steps from leaf to leaf instead.
+        """
+        if self._strides is None:
+            tree = self._bounds.tree
+            lower, upper = tree.boxes()
+            whole, self._strides = tree.upper - tree.lower, np.zeros(len(tree.lower))
+            for d, widths in enumerate((upper - lower).T):
+                cut = np.sort(widths[widths < whole[d]])
+                if len(cut):
+                    own = cut[len(cut) // 2]
+                    self._strides[d] = max(own, min(_LEAVES_AHEAD * own, whole[d] / _SHARE))
+        return self._strides
+
     def room(self, inputs: Tensor) -> Room:
         """A(s) plus and minus what is open of the half-width."""
         return self._room(inputs, self.leaves(inputs), self.lookup(inputs))
+
+    def room_across(self, inputs: Tensor, frame: Any) -> Room:
+        """The same numbers; by each input, the gradient of A is how A changes over a stride along it."""
+        room, at = self.room(inputs), inputs.detach()
+        leaves = self.leaves(inputs)
+        within = self.slope.index_select(0, leaves.flatten()).view(*leaves.shape, -1)
+        more = [
+            self._change(at, frame, d, float(stride)) - own if stride > 0 else torch.zeros_like(own)
+            for d, (stride, own) in enumerate(zip(self.strides(), within.unbind(2), strict=True))
+        ]
+        # Nothing is added but its gradient: an input less itself is 0.
+        added = (torch.stack(more, dim=2) * (inputs - at).unsqueeze(1)).sum(dim=2)
+        return Room(*(limit + added for limit in room))
+
+    def _change(self, inputs: Tensor, frame: Any, column: int, stride: float) -> Tensor:
+        """(N, P) how A changes from a stride before inputs to a stride behind them, by unit of the column."""
+        own = inputs.select(1, column)
+        high, low = own + stride, own - stride
+        if not frame.schema.input_angles[column]:  # inside the box, where A is known
+            most, least = (
+                high.clamp(max=self.leaves.upper[column]),
+                low.clamp(min=self.leaves.lower[column]),
+            )
+            inside = least < most
+            high, low = torch.where(inside, most, high), torch.where(inside, least, low)
+        along = torch.arange(inputs.shape[1], device=inputs.device) == column
+        after, before = (
+            self.room(frame.wrapped(torch.where(along, end.unsqueeze(1), inputs))).anchor
+            for end in (high, low)
+        )
+        change = after - before
+        if self.turns:
+            turns = torch.round(change / (2 * torch.pi))
+            change = torch.where(self.angles, change - 2 * torch.pi * turns, change)
+        return change / (high - low).unsqueeze(1)
 
     def room_at_once(self, inputs: Array) -> RowRoom:
         """The same, in one compiled loop: for one row, torch would take longer to begin than to compute."""

@@ -113,6 +113,15 @@ class Tether(Fixed, ABC):
     def limits(self, inputs: Tensor) -> Limits:
         """The same bits, with delta, cell and domain membership; for predictions, which nothing traces."""
 
+    def room_across(self, inputs: Tensor, frame: Any) -> Room:
+        """The same numbers, with gradients over several leaves, if there are any, not within one."""
+        del frame
+        return self.room(inputs)
+
+    def strides(self) -> Array | None:
+        """(D,) how far these reach along each input; None without leaves."""
+        return None
+
     def room_at_once(self, inputs: Array) -> RowRoom:
         """The room (N, P) for a prediction: the same bits, and refusing what :meth:`limits` refuses."""
         return RowRoom(*self.rows(inputs)[:3])

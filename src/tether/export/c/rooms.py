@@ -418,31 +418,15 @@ static void @_slopes(const REAL *x, const struct @_room *room, int output, REAL 
 
 # --- slopes across leaves
 
-_LEAVES_AHEAD = 32
-_SHARE = 64
-"""A stride is so many leaves, or so small a share of the box if that is less, but a leaf at least."""
-
 
 def across_code(model: Model, kind: str) -> str:
-    """How A changes over a stride along each input, for what the slope within a leaf does not tell.
-
-    Around what probes agree on, A must be M: of a car that stands still, it does not move whatever its
-    heading, so that A has no slope along that, and steps from leaf to leaf instead.
-    """
-    strides = np.zeros(len(model.schema.inputs))
-    if model.tether.kind == "affine":
-        tree: Any = model.bounds.tree  # type: ignore[union-attr]
-        lower, upper = tree.boxes()
-        whole = tree.upper - tree.lower
-        for d in range(len(strides)):
-            widths = (upper - lower)[:, d]
-            cut = widths[widths < whole[d]]
-            if len(cut):
-                own = np.sort(cut)[len(cut) // 2]
-                strides[d] = max(own, min(_LEAVES_AHEAD * own, whole[d] / _SHARE))
+    """How A changes over a stride along each input, for what the slope within a leaf does not tell."""
+    found = model.tether.strides()
+    strides = np.zeros(len(model.schema.inputs)) if found is None else found
     turns = model.schema.input_angles.astype(np.int64) if kind == "double" else np.zeros_like(strides)
     tables = table(kind, "@_stride", strides.astype(kind if kind == "double" else "float32"))
-    return tables + table("int", "@_turns", turns) + (_ACROSS if strides.any() else _ACROSS_NOT)
+    code = _ACROSS.replace("ONE_TURN", literal(2 * np.pi, kind)).replace("HALF_TURN", literal(np.pi, kind))
+    return tables + table("int", "@_turns", turns) + (code if strides.any() else _ACROSS_NOT)
 
 
 _ACROSS = """
@@ -464,7 +448,12 @@ static void @_across(const REAL *x, int along, REAL *slopes)
     @_room(other, &after);
     other[along] = @_turns[along] ? @_wrapped(low) : low;
     @_room(other, &before);
-    for (d = 0; d < @_OUTPUTS; ++d) slopes[d] = (after.anchor[d] - before.anchor[d]) / (high - low);
+    for (d = 0; d < @_OUTPUTS; ++d) {
+        REAL change = after.anchor[d] - before.anchor[d];
+        if (@_round[d] && change > HALF_TURN) change -= ONE_TURN;
+        if (@_round[d] && change < -HALF_TURN) change += ONE_TURN;
+        slopes[d] = change / (high - low);
+    }
 }
 """
 _ACROSS_NOT = """

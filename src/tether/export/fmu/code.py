@@ -267,7 +267,7 @@ fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReferenc
     struct instance *own = (struct instance *)c;
     double by_state[STATES * STATES], by_control[STATES * CONTROLS + 1];
     size_t k, j;
-    @_jacobian(own->reals, own->reals + STATES, NULL, by_state, by_control);
+    @_jacobian_across(own->reals, own->reals + STATES, NULL, by_state, by_control);
     for (k = 0; k < unknowns; ++k) {
         const int next = unknown[k] >= STATES + CONTROLS && unknown[k] < 2 * STATES + CONTROLS;
         values[k] = 0;
