@@ -6,18 +6,23 @@ READY := $(VENV)/.ready
 
 .PHONY: demo artifact test browser check docs fuzz bench crosscheck-pancreas test-slow format clean
 
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+
 # The library alone: what a user needs.
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "1 of 2: setting up $(VENV), once. pip downloads PyTorch and some thirty packages; that takes minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) -e .
 	@touch $@
 
 # The library and the tools that test it.
 $(READY): $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing what tests need: minutes, once."
+	$(PIP) --quiet -e '.[dev]'
 	@touch $@
 
 demo: $(VENV)/.installed
+	@echo "2 of 2: the demonstration, about a minute: a parked car, as seven models predict it."
 	$(BIN)/tether demo
 
 test: $(READY)

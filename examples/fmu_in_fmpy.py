@@ -1,6 +1,6 @@
 """A tethered car as an FMU: exported, checked and simulated in fmpy.
 
-Needs ``pip install 'tether[fmu]'`` and a C compiler; any other tool for FMI 2.0 runs it as well.
+Needs ``pip install fmpy`` and a C compiler; any other tool for FMI 2.0 runs it as well.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Learned from a car that slips, within delta of a unicycle, exported to C and loaded by CasADi with its
 Jacobian; plans keep the delta of one step away from the edge of the lane. Needs
-`pip install 'tether[casadi]' do-mpc` and a C compiler.
+`pip install casadi do-mpc` and a C compiler.
 """
 
 import os

@@ -178,9 +178,7 @@ def test_a_network_of_ones_own_is_refused(tmp_path):
 
 def test_without_onnx_one_line_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(
-        ValueError, match=r"must have onnx; it is not installed. Run `pip install 'tether\[onnx\]'`"
-    ):
+    with pytest.raises(ValueError, match=r"must have onnx; it is not installed. Run `pip install onnx`"):
         export(learned(hidden=(8,)), to="onnx", out=tmp_path)
 
 

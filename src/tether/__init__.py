@@ -6,7 +6,6 @@ tether.certify(model, M)
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from tether.files.storage import load, save
     from tether.fitting import Adaptation, FitConfig, adapt, fit
     from tether.foundation.errors import CertificateError, StorageError, TrustedModelError
-    from tether.foundation.progress import console_reporter
+    from tether.foundation.progress import console_reporter, silent
     from tether.geometry.memories import GrowingNeuralGas, Memories, fit_memories
     from tether.learning.training import TrainingConfig
     from tether.model import Model, Prediction, mlp
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from tether.trusted.loading import load_trusted
     from tether.verification import Verification
 
-__version__ = version("tether")
+__version__ = "0.1.0"
 
 __all__ = [
     "Adaptation",
@@ -99,6 +98,7 @@ __all__ = [
     "rollout",
     "save",
     "save_tube",
+    "silent",
     "single_precision",
     "tube",
     "verify",
@@ -128,7 +128,7 @@ _HOMES = {
     "files.storage": ("load", "save"),
     "fitting": ("Adaptation", "FitConfig", "adapt", "fit"),
     "foundation.errors": ("CertificateError", "StorageError", "TrustedModelError"),
-    "foundation.progress": ("console_reporter",),
+    "foundation.progress": ("console_reporter", "silent"),
     "geometry.memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
     "learning.training": ("TrainingConfig",),
     "model": ("Model", "Prediction", "mlp"),

@@ -17,7 +17,7 @@ try:
     from gymnasium.vector import AutoresetMode, VectorEnv
 except ImportError:
     raise ImportError(
-        "tether.envs must have gymnasium; it is not installed. Run `pip install 'tether[gymnasium]'`."
+        "tether.envs must have gymnasium; it is not installed. Run `pip install gymnasium`."
     ) from None
 
 Reward = Callable[[Array, Array, Array], ArrayLike]

@@ -228,7 +228,7 @@ def connect(host: str = "127.0.0.1", port: int = 2000, *, timeout: float = 10.0)
     except ImportError:
         raise ValueError(
             "collecting from CARLA must have its client; it is not installed. "
-            "Run `pip install 'tether[carla]'`."
+            "Run `pip install carla==0.9.16`."
         ) from None
     client = carla.Client(host, port)
     client.set_timeout(timeout)

@@ -1,4 +1,4 @@
-"""``tether demo``: a parked car, in under a minute."""
+"""``tether demo``: a parked car, in about a minute."""
 
 from __future__ import annotations
 

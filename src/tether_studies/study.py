@@ -169,7 +169,7 @@ class Study:
         claims: verdicts.
         options: help text of the study's own options, by name.
         check: raises ValueError where values of these options make no sense; called before anything is run.
-        needs: the package that simulates, as it is imported, and the extra that installs it.
+        needs: the package that simulates, as it is imported, and what pip installs it by.
         recasts: other outputs in which entries may be fitted, by name.
         inspect: measurements that need more of a fit than its predictions, such as its limits; given the
             problem it was fitted to, and the scale.
@@ -207,10 +207,10 @@ class Study:
     def check_installed(self) -> None:
         """Raises ValueError where the simulator is missing: said once, not by every run."""
         if self.needs is not None and find_spec(self.needs[0]) is None:
-            package, extra = self.needs
+            package, requirement = self.needs
             raise ValueError(
                 f"the study '{self.name}' must have the package {package}; it is not installed. "
-                f"Run `pip install 'tether[{extra}]'`."
+                f"Run `pip install {requirement}`."
             )
 
     def check_options(self, options: Mapping[str, str]) -> None:

@@ -25,7 +25,8 @@ from tether_studies.vehicle.town import HALF_WIDTH, SPACING, TERRAINS, build_tow
 from tether_studies.vehicle.trusted import TOP_SPEED, TRUSTED, compose, unicycle
 
 pytest.importorskip(
-    "vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'"
+    "vehiclemodels",
+    reason="commonroad-vehicle-models is not installed: pip install commonroad-vehicle-models==3.0.2",
 )
 
 VARIANTS: list[Variant] = ["pose", "body", "rich", "rich_body"]

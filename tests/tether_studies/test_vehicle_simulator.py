@@ -9,7 +9,8 @@ from tether_studies.vehicle.package import load_car, load_dynamics, package_modu
 from tether_studies.vehicle.simulator import WALKING_PACE, guarded_rates, load_simulator
 
 pytest.importorskip(
-    "vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'"
+    "vehiclemodels",
+    reason="commonroad-vehicle-models is not installed: pip install commonroad-vehicle-models==3.0.2",
 )
 
 FIDELITIES = ["multibody", "drift"]

@@ -32,7 +32,8 @@ from tether_studies.vehicle.driving import Recording, drive_episodes
 from tether_studies.vehicle.study import RICH_STUDY, STUDY, _reason, _rich_claims
 
 pytest.importorskip(
-    "vehiclemodels", reason="commonroad-vehicle-models is not installed: pip install 'tether[vehicle]'"
+    "vehiclemodels",
+    reason="commonroad-vehicle-models is not installed: pip install commonroad-vehicle-models==3.0.2",
 )
 
 LOSSES = (

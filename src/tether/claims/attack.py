@@ -26,6 +26,7 @@ from tether.claims.construction import search as search_everywhere
 from tether.data import Array
 from tether.foundation.limits import MOST_DRAWS, check_processes, check_seed, check_whole
 from tether.foundation.progress import Report
+from tether.foundation.shown import Facts, Shown, measured
 from tether.geometry.cells import CellSampler
 from tether.model import Model
 from tether.trusted import Function, TrustedModel, as_trusted
@@ -40,8 +41,8 @@ _START_UP_SECONDS = 20.0
 """A search with less than this left to do gains nothing from processes that take seconds to start."""
 
 
-@dataclass(frozen=True)
-class Attack:
+@dataclass(frozen=True, repr=False)
+class Attack(Shown):
     """What the search found.
 
     Attributes:
@@ -64,6 +65,15 @@ class Attack:
     def broken(self) -> bool:
         """Whether a counter-example was found."""
         return self.max_ratio > 1
+
+    def facts(self) -> tuple[str, Facts]:
+        """What the search came to."""
+        found = "REFUTED" if self.broken else "withstood"
+        return f"Attack: {found}, {self.evaluations:,} inputs tried", {
+            "farthest": f"{self.distance:.6g} from M in {self.output}, of {self.delta:.6g} allowed",
+            "ratio": f"{self.max_ratio:.6f} of delta",
+            "at": measured(self.inputs, {}),
+        }
 
 
 @dataclass(frozen=True, eq=False)

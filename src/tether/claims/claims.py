@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from tether.evidence import as_evidence
+from tether.foundation.shown import Facts, Shown, measured
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,8 @@ Claim = Conformance | Monotonicity | Band
 _Kind = TypeVar("_Kind", Conformance, Monotonicity, Band)
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """Everything that is claimed of one model. :meth:`as_dict` is what ``certificate.json`` holds.
 
     Attributes:
@@ -219,6 +220,25 @@ class Certificate:
         """Why nobody could use it, in sentences."""
         return self.conformance.concerns
 
+    def facts(self) -> tuple[str, Facts]:
+        """What it comes to; :meth:`as_dict` has everything."""
+        units = {delta.name: delta.unit for delta in self.deltas}
+        held = {delta.name: delta.held_out[0] for delta in self.deltas if delta.held_out}
+        domain = self.domain
+        facts = {
+            "evidence": self.evidence,
+            "delta, worst": measured({delta.name: delta.maximum for delta in self.deltas}, units),
+            "delta, median": measured(held, units) + " (held-out data)" if held else "",
+            "claim": self.claim,
+            "domain": _box(domain.box) or "every finite input",
+            "why not more": self.conformance.why or "",
+            "of little use": "; ".join(self.concerns),
+        }
+        word = "Certificate" if self.certified else "No certificate, an estimate"
+        return f"{word}: distance to {self.trusted_name}", {
+            name: fact for name, fact in facts.items() if fact
+        }
+
     def covering(self, **coverage: float | None) -> Certificate:
         """With shares of the domain that were measured elsewhere."""
         held = self.conformance
@@ -256,6 +276,10 @@ class Certificate:
 
     def _first(self, kind: type[_Kind]) -> _Kind | None:
         return next((claim for claim in self.claims if isinstance(claim, kind)), None)
+
+
+def _box(limits: Mapping[str, tuple[float, float]]) -> str:
+    return ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in limits.items())
 
 
 def _made(kind: Any, content: Mapping[str, Any]) -> Any:

@@ -385,13 +385,12 @@ def _domain(model: Model) -> dict[str, str]:
 
 def _prediction_csv(prediction: Prediction, model: Model, inputs: Inputs) -> str:
     """One line per row; where it is from, unless that is the whole of one table."""
-    outputs = model.schema.outputs
+    from tether.model.tables import predicted_columns
+
     several = inputs.left_out or len(set(inputs.tables.tolist())) > 1
     columns: dict[str, Any] = {"file": inputs.tables, "row": inputs.rows} if several else {}
-    columns |= {f"next_{name}": prediction.next_states[:, k] for k, name in enumerate(outputs)}
-    for label in ("lower", "upper", "delta"):
-        columns |= {f"{label}_{name}": getattr(prediction, label)[:, k] for k, name in enumerate(outputs)}
-    columns |= {"cell": prediction.cell, "in_domain": prediction.in_domain.astype(int)}
+    columns |= predicted_columns(prediction, model.schema.outputs, details=True)
+    columns["in_domain"] = prediction.in_domain.astype(int)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)

@@ -11,6 +11,7 @@ from tether.report.tables import (
     SYMBOLS,
     certificate_lines,
     delta_grid,
+    delta_words,
     errors_grid,
     percent,
     results_grid,
@@ -32,6 +33,8 @@ def show_comparison(
         console.print(rich_table(errors))
     certificate = comparison.certificate
     if certificate is not None:
+        say()
+        say(delta_words(certificate.deltas))
         say()
         console.print(rich_table(delta_grid(certificate.deltas, certificate.evidence)))
         for line in certificate_lines(certificate, comparison.cost):

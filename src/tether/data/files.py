@@ -169,7 +169,7 @@ def _read_parquet(path: Path) -> Table:
         import pyarrow.parquet
     except ImportError:
         raise ValueError(
-            "reading .parquet must have pyarrow; it is not installed. Run `pip install 'tether[parquet]'`."
+            "reading .parquet must have pyarrow; it is not installed. Run `pip install pyarrow`."
         ) from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:

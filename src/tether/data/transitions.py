@@ -99,9 +99,10 @@ class Transitions:
         if len(ids) < 3:
             raise ValueError(
                 f"`transitions` must hold at least 3 episodes to be split into train, validation and test; "
-                f"got {len(ids)}. Record more episodes, cut long ones with `read_log(..., block=ROWS)` "
-                "(command line: `--block ROWS`), or pass `episodes=numpy.arange(N)` (command line: "
-                "`--independent-rows`) if the rows are independent of one another."
+                f"got {len(ids)}. Name the column that tells runs apart (`--episode COLUMN`; in Python "
+                "`episode='COLUMN'`, `episodes=` of arrays); else cut one long run into blocks (`--block "
+                "ROWS`, `block=ROWS`); or, if no row has to do with another, say so (`--independent-rows`, "
+                "`episodes=numpy.arange(N)`)."
             )
         order = np.random.default_rng(seed).permutation(ids)
         held_out = [max(1, round(share * len(ids))) for share in (validation, test)]

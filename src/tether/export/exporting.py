@@ -94,13 +94,13 @@ def in_double(request: Request) -> None:
         )
 
 
-def needed(package: str, extra: str) -> Any:
+def needed(package: str) -> Any:
     """A package that a format needs and Tether alone does not, or one line that says how to get it."""
     try:
         return import_module(package)
     except ImportError:
         raise ValueError(
-            f"this export must have {package}; it is not installed. Run `pip install 'tether[{extra}]'`."
+            f"this export must have {package}; it is not installed. Run `pip install {package}`."
         ) from None
 
 

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tether import __version__
 from tether.claims.claims import Band, Certificate
 from tether.claims.cost import ApproximationCost, approximation_cost
 from tether.data import Jitter, Probes, Transitions
@@ -310,8 +311,8 @@ def verdict(comparison: Comparison) -> str:
 
 def package_versions() -> dict[str, str]:
     """Versions that a result depends on."""
-    packages = ("tether", "torch", "numpy", "numba")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    others = {name: version(name) for name in ("torch", "numpy", "numba")}
+    return {"python": platform.python_version(), "tether": __version__, **others}
 
 
 def to_toml(values: dict[str, Any]) -> str:

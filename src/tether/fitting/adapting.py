@@ -23,7 +23,7 @@ from tether.fitting.boxes import band_record, spread_of
 from tether.fitting.choosing import held_out_gain
 from tether.foundation.documents import shorten
 from tether.foundation.limits import MOST_STEPS, check_number, check_seed, check_whole
-from tether.foundation.progress import Report, Reporter, silent
+from tether.foundation.progress import Report, Reporter, watched
 from tether.learning.crossfit import fit_ridge, fold_by_episode
 from tether.learning.training import Examples, TrainingConfig, TrainingData, train
 from tether.model import Model
@@ -77,7 +77,7 @@ def adapt(
     seconds: float | None = None,
     regrow: bool = False,
     seed: int = 0,
-    reporter: Reporter = silent,
+    reporter: Reporter | None = None,
 ) -> Adaptation:
     """New weights for new data; same tether, same claims, and no output worse on held-out new episodes.
 
@@ -89,7 +89,7 @@ def adapt(
         regrow: widen the room where new data ask for more than it has; the tether is then another one, which
             needs a new certificate. Affine bounds only.
         seed: of the split by episode and of batches.
-        reporter: opens progress displays.
+        reporter: opens progress displays; by default on a terminal and in a notebook.
     """
     _check(model, transitions, steps, seconds, seed)
     outside, in_domain = _outside(model, transitions)
@@ -98,7 +98,7 @@ def adapt(
         regrown = _regrow(adapted, transitions)
     learn, held_out = _split(transitions, seed)
     before = _errors(model, held_out)
-    with reporter("Adapt") as progress:
+    with (reporter or watched())("Adapt") as progress:
         network = _improved(adapted, learn, held_out, before, steps, seconds, seed, progress)
     adapted.network = network
     after, names = _errors(adapted, held_out), model.schema.outputs

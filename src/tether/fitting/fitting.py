@@ -32,7 +32,7 @@ from tether.fitting.methods import (
     train_method,
 )
 from tether.fitting.problem import Problem, prepare
-from tether.foundation.progress import Reporter, silent
+from tether.foundation.progress import Reporter, silent, watched
 from tether.learning.training import Evaluation, History, TrainingConfig
 from tether.model import Model
 from tether.trusted import Function, TrustedModel
@@ -170,7 +170,7 @@ def fit(
     trusted: TrustedModel | Function,
     probes: Probes | Jitter = Jitter(),
     network: nn.Module | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter | None = None,
     config: FitConfig | None = None,
     **settings: Any,
 ) -> Model:
@@ -183,7 +183,7 @@ def fit(
         trusted: M, any callable ``(states, controls) -> next states``.
         probes: Ω; by default the training data, jittered.
         network: a module from features to outputs, instead of an MLP.
-        reporter: opens progress displays; see :func:`tether.console_reporter`.
+        reporter: opens progress displays; by default in a terminal or notebook (`tether.silent`: never).
         config: all settings at once.
         settings: fields of :class:`FitConfig`, instead of `config`, and those of :class:`LogConfig`.
     """
@@ -195,6 +195,7 @@ def fit(
             "`network` must be left out with `decreasing`, which makes its own; got "
             f"{type(network).__name__}."
         )
+    reporter = reporter or watched()
     problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
     learned = learn_method(problem, method_of(config), config, network=network, reporter=reporter)
     learned.model.record |= _coverage(problem, learned.model)

@@ -1,7 +1,8 @@
-"""Progress of long steps: a bar on a terminal, plain lines elsewhere, nothing in a library call."""
+"""Progress of long steps: a bar on a terminal, plain lines elsewhere, nothing where nobody looks."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tether.foundation.printing import plain
+from tether.foundation.printing import make_console, plain
 
 Report = Callable[[int, int], None]
 """Told (done, total) as work goes on."""
@@ -24,6 +25,16 @@ def silent(title: str) -> Iterator[Report]:
     """Reports nothing."""
     del title
     yield lambda done, total: None
+
+
+def watched() -> Reporter:
+    """What a library call shows: bars on a terminal, lines in a notebook, nothing where nobody looks.
+
+    On standard error, so that what a script prints stays its own.
+    """
+    if "ipykernel" not in sys.modules and not sys.stderr.isatty():
+        return silent
+    return console_reporter(make_console(stderr=True))
 
 
 def console_reporter(console: Console) -> Reporter:

@@ -17,9 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from tether.data import Array, Schema, check_matrix
+from tether.foundation.shown import Facts, Shown, measured
 from tether.geometry.cells import Cells
 from tether.model.frame import Frame
 from tether.model.operators import Operator, check_operator, constrain, constrain_rows
+from tether.model.tables import beside, columns_of, is_frame, predicted_columns
 from tether.tethers import Limits, Room, RowLimits, RowRoom, Tether
 from tether.tethers.bounds import Bounds
 from tether.trusted import TrustedModel, as_trusted
@@ -64,7 +66,7 @@ class Linearization:
     controls: Array
 
 
-class Model(nn.Module):
+class Model(Shown, nn.Module):
     """A network that cannot leave the limits of its tether.
 
     Args:
@@ -103,6 +105,25 @@ class Model(nn.Module):
     def decreasing(self) -> tuple[str, ...]:
         """Names of the inputs in which no prediction rises."""
         return tuple(self.schema.inputs[k] for k in self.tether.declared)
+
+    def facts(self) -> tuple[str, Facts]:
+        """What it predicts, and what holds it; the layers are those of ``model.network``."""
+        schema, tether = self.schema, self.tether
+        facts = {"predicts": ", ".join(schema.outputs), "from": ", ".join(schema.inputs)}
+        if tether.holds:
+            worst = {
+                name: float(part.max()) for name, part in zip(schema.outputs, tether.deltas, strict=True)
+            }
+            facts |= {
+                "within": f"{measured(worst, schema.units)} of the trusted model, worst ({tether.evidence})",
+                "never rises in": ", ".join(self.decreasing),
+            }
+        facts |= {
+            "trusted model": str(self.record.get("trusted", "")),
+            "parameters": f"{sum(part.numel() for part in self.network.parameters()):,}",
+        }
+        held = f"{tether.kind} bounds" if tether.bounded else "no bounds"
+        return f"Model: {held}", {name: fact for name, fact in facts.items() if fact}
 
     def check(self) -> None:
         """Raises unless network and frame are what the tether's claims take for granted."""
@@ -190,6 +211,17 @@ class Model(nn.Module):
     @overload
     def predict(
         self,
+        states: Any,
+        controls: None = None,
+        *,
+        details: bool = False,
+        outside: Outside = "flag",
+        trusted: TrustedModel | Callable | None = None,
+    ) -> Any: ...
+
+    @overload
+    def predict(
+        self,
         states: ArrayLike,
         controls: ArrayLike,
         *,
@@ -200,25 +232,29 @@ class Model(nn.Module):
 
     def predict(
         self,
-        states: ArrayLike,
-        controls: ArrayLike,
+        states: Any,
+        controls: ArrayLike | None = None,
         *,
         details: bool = False,
         outside: Outside = "flag",
         trusted: TrustedModel | Callable | None = None,
-    ) -> Array | Prediction:
-        """Next states (N, P).
+    ) -> Any:
+        """Next states (N, P); of a data frame a frame.
 
         Args:
-            states: (N, dx).
+            states: (N, dx); or, without `controls`, a pandas or polars data frame with a column for every
+                input: then the answer is a frame with its index, these columns, and `next_` of each output.
             controls: (N, du).
-            details: return a :class:`Prediction` with bounds, cell and domain membership.
+            details: return a :class:`Prediction` with bounds, cell and domain membership; for a frame,
+                columns of them.
             outside: what to do with rows outside the domain: `flag` them in the details, answer with
                 the trusted model (`fallback`), or `raise`.
             trusted: the trusted model, for `fallback`.
         """
         if outside not in ("flag", "fallback", "raise"):
             raise ValueError(f"`outside` must be 'flag', 'fallback' or 'raise'; got {outside!r}.")
+        if controls is None:
+            return self._predict_frame(states, details, outside, trusted)
         inputs = self._check_inputs(states, controls)
         starts = range(0, max(1, len(inputs)), _PREDICT_BATCH)
         pieces = (inputs[k : k + _PREDICT_BATCH] for k in starts)
@@ -229,6 +265,21 @@ class Model(nn.Module):
         prediction = parts[0] if len(parts) == 1 else _concatenate(parts)
         prediction = self._handle_outside(prediction, inputs, outside, trusted)
         return prediction if details else prediction.next_states
+
+    def _predict_frame(
+        self, frame: Any, details: bool, outside: Outside, trusted: TrustedModel | Callable | None
+    ) -> Any:
+        """A frame beside which the predictions of its rows stand."""
+        names = self.schema.inputs
+        if not is_frame(frame):
+            raise TypeError(
+                f"`controls` must be given with arrays of states; got none and {type(frame).__name__}. Only "
+                f"a data frame with the columns {', '.join(names)} holds both. A model without controls "
+                "takes `numpy.empty((N, 0))`."
+            )
+        inputs, dx = columns_of(frame, names), len(self.schema.states)
+        found = self.predict(inputs[:, :dx], inputs[:, dx:], details=True, outside=outside, trusted=trusted)
+        return beside(frame, names, predicted_columns(found, self.schema.outputs, details=details))
 
     def _check_inputs(self, states: ArrayLike, controls: ArrayLike) -> Array:
         plain = self.frame.plain_inputs(states, controls)

@@ -20,6 +20,22 @@ SYMBOLS = (
 """What the letters mean, to be said where they first appear."""
 
 
+def delta_words(deltas: Sequence[OutputDelta]) -> str:
+    """What delta is, and its parts, to be said where they first appear."""
+    words = "Delta is how far from M a prediction can be, with any weights."
+    if all(d.remainder for d in deltas):
+        return (
+            f"{words} A leaf is one of the boxes into which the inputs are cut. Room is the part of delta "
+            "that the data ask for, because they differ from M."
+        )
+    return words if _everywhere(deltas) else f"{words} A cell is all inputs near one memory."
+
+
+def _everywhere(deltas: Sequence[OutputDelta]) -> bool:
+    """Whether delta is the same at every input."""
+    return all(d.maximum == d.median and not d.worst_cells for d in deltas)
+
+
 _MOST_ACROSS = 4
 """Outputs that fit beside one another on a screen."""
 
@@ -62,7 +78,7 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
         "output": [d.name for d in deltas],
         "unit": [d.unit or "-" for d in deltas],
     }
-    if all(d.maximum == d.median and not d.worst_cells for d in deltas):
+    if _everywhere(deltas):
         columns["delta, everywhere"] = [number(d.maximum) for d in deltas]
     else:
         columns[f"delta, worst {part}"] = [number(d.maximum) for d in deltas]
@@ -71,8 +87,8 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
         columns["99 % of held-out D"] = [number(d.held_out[1]) for d in deltas if d.held_out]
         columns["median of held-out D"] = [number(d.held_out[0]) for d in deltas if d.held_out]
     if all(d.remainder is not None for d in deltas):
-        columns["of which not room, worst leaf"] = [number(d.remainder[0]) for d in deltas if d.remainder]
-        columns["99 % of held-out D "] = [number(d.remainder[1]) for d in deltas if d.remainder]
+        columns["without room, worst leaf"] = [number(d.remainder[0]) for d in deltas if d.remainder]
+        columns["without room, 99 % of held-out D"] = [number(d.remainder[1]) for d in deltas if d.remainder]
     if any(d.single is not None for d in deltas):
         columns["float32"] = [number(d.single) for d in deltas]
     if all(d.lemma is not None for d in deltas):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tether.foundation.shown import Facts, Shown, measured
 
-@dataclass(frozen=True)
-class Verification:
+
+@dataclass(frozen=True, repr=False)
+class Verification(Shown):
     """What was verified.
 
     Attributes:
@@ -30,3 +32,16 @@ class Verification:
     notes: tuple[str, ...]
     not_vouched: tuple[str, ...] = ()
     unit: str = "cells"
+
+    def facts(self) -> tuple[str, Facts]:
+        """What was shown, and what was not."""
+        facts = {
+            "evidence": self.evidence,
+            "delta, worst": measured({name: largest for name, (largest, _) in self.deltas.items()}, {}),
+            "about": f"{self.cells:,} {self.unit}",
+            "shown": self.statement,
+            "notes": " ".join(self.notes),
+            "not vouched for": ", ".join(self.not_vouched),
+        }
+        word = "VERIFIED" if self.verified else "not verified"
+        return f"Verification: {word}", {name: fact for name, fact in facts.items() if fact}

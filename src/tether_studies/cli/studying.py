@@ -26,7 +26,7 @@ def demo(
     seed: int = 0,
     steps: Annotated[int | None, typer.Option(help="Gradient steps per method.")] = None,
 ) -> None:
-    """A parked car in under a minute: what drifts, what does not, and a certificate."""
+    """A parked car in about a minute: what drifts, what does not, and a certificate."""
     with starting():
         from tether.cli.results import show_comparison
         from tether.files.runs import RunFolder

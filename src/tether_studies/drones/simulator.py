@@ -38,7 +38,7 @@ def load_bullet() -> Any:
         return importlib.import_module("pybullet")
     except ImportError as error:
         raise ImportError(
-            "the drones study must have PyBullet; it is not installed. Run: pip install 'tether[drones]'"
+            "the drones study must have PyBullet; it is not installed. Run `pip install pybullet==3.2.7`."
         ) from error
 
 

@@ -266,7 +266,7 @@ STUDY = Study(
     },
     sections=_sections,
     claims=_claims,
-    needs=("pybullet", "drones"),
+    needs=("pybullet", "pybullet==3.2.7"),
     options={"flights": "Folder of flights as the paper's authors recorded theirs, instead of a simulation."},
     check=_check,
     variant=_variant,

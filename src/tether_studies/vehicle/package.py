@@ -52,7 +52,7 @@ def package_module(name: str) -> ModuleType:
     except ImportError:
         raise ValueError(
             "the vehicle study must have commonroad-vehicle-models; it is not installed. "
-            "Run `pip install 'tether[vehicle]'`."
+            "Run `pip install commonroad-vehicle-models==3.0.2`."
         ) from None
 
 

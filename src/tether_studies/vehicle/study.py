@@ -470,7 +470,7 @@ STUDY = Study(
     },
     sections=_sections,
     claims=_claims,
-    needs=("vehiclemodels", "vehicle"),
+    needs=("vehiclemodels", "commonroad-vehicle-models==3.0.2"),
     recasts={"body": Recast(_as_body, TRUSTED_MODELS["body"], as_pose_step)},
     inspect=_inspect,
     options={"omega": "Where cars are parked: on the map, or (`patch`) within half a metre of the origin."},

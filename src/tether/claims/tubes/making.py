@@ -18,6 +18,7 @@ from tether.data import Array, Schema, check_known, check_matrix
 from tether.evidence import Proved
 from tether.evidence.question import target_program
 from tether.foundation.limits import check_whole
+from tether.foundation.shown import Facts, Shown, measured
 from tether.model import Model
 from tether.programs import EnclosureError, Program, program_of
 from tether.trusted import Function, TrustedModel, as_trusted
@@ -35,8 +36,8 @@ Start = ArrayLike | tuple[ArrayLike, ArrayLike] | Limited
 Policy = Callable[[Array], ArrayLike]
 
 
-@dataclass(frozen=True, eq=False)
-class Tube:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tube(Shown):
     """Sets for every step, of one start or of N.
 
     Attributes:
@@ -77,6 +78,19 @@ class Tube:
     beside: Tube | None = None
     about: Mapping[str, str | None] = field(default_factory=dict)
     system: dict[str, Any] | None = None
+
+    def facts(self) -> tuple[str, Facts]:
+        """How wide it is, and what it claims."""
+        lower, upper = self.ends
+        widths = 0.5 * (upper - lower)
+        last = int(np.flatnonzero(np.isfinite(widths).all(axis=(0, 2)))[-1])  # of those that all starts have
+        worst = dict(zip(self.schema.states, widths[:, last].max(axis=0).tolist(), strict=True))
+        starts = f"{len(self)} starts" if self.many else "one start"
+        return f"Tube: {self.steps} steps from {starts}", {
+            f"± after step {last}": measured(worst, self.schema.units),
+            "claim": self.words,
+            **({"reality": self.system["words"]} if self.system else {}),
+        }
 
     @property
     def words(self) -> str:

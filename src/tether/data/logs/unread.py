@@ -55,8 +55,8 @@ def uneven_steps(
     if backwards:
         raise ValueError(
             f"`data` must hold rows in the order in which they followed each other; got {backwards:,} that "
-            f"go back in '{shorten(name)}'. Sort them by it; or name the column that tells runs apart with "
-            "`episode` (command line: `--episode`)."
+            f"go back in '{shorten(name)}'. Name the column that tells runs apart with `episode` (command "
+            "line: `--episode`); or, if it is one run, sort its rows."
         )
     return int((np.abs(steps - middle) > config.tolerance * middle).sum()) if middle > 0 else 0
 

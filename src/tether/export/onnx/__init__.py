@@ -12,7 +12,7 @@ from tether.foundation.atomic import read_tensors
 
 def files(request: Request) -> dict[str, bytes]:
     """The graph, and one with derivatives beside the same outputs."""
-    needed("onnx", "onnx")
+    needed("onnx")
     from tether.export.onnx.model import Form, build
 
     with tempfile.TemporaryDirectory() as folder:

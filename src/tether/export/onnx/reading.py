@@ -31,7 +31,7 @@ def verify_graph(
     seed: int = 0,
 ) -> Verification:
     """Establishes the claim of an exported ONNX file again; see :func:`tether.export.verifying.verify`."""
-    needed("onnx", "onnx")
+    needed("onnx")
     from google.protobuf.message import DecodeError
 
     from tether.export.onnx.graph import ModelProto, described

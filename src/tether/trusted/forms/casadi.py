@@ -37,7 +37,7 @@ def _holds(value: Any) -> bool:
 
 def _read(given: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
     """In SX, where each instruction is of numbers."""
-    casadi = needed("casadi", "casadi")
+    casadi = needed("casadi")
     if given.n_in() not in (1, 2) or given.n_out() != 1:
         raise ValueError(
             f"`trusted` must be a CasADi function of (x, u) with one output; got {given.n_in()} inputs and "

@@ -27,7 +27,7 @@ _MOST_EVENTS = 100
 
 def _read(path: Path, *, step: float | None = None, substeps: int = 10, jobs: int = 1) -> TrustedModel:
     """The FMU, how long a step of M is, and how many substeps of RK4 that takes."""
-    fmpy = needed("fmpy", "fmu")
+    fmpy = needed("fmpy")
     check_whole("substeps", substeps, least=1, most=_MOST_SUBSTEPS)
     try:
         description = fmpy.read_model_description(str(path))
@@ -110,7 +110,7 @@ class _Running:
     """An FMU in this process."""
 
     def __init__(self, path: Path) -> None:
-        fmpy, fmi2 = needed("fmpy", "fmu"), needed("fmpy.fmi2", "fmu")
+        fmpy, fmi2 = needed("fmpy"), needed("fmpy.fmi2")
         description = fmpy.read_model_description(str(path))
         self.states = [unknown.variable.derivative.valueReference for unknown in description.derivatives]
         self.rates = [unknown.variable.valueReference for unknown in description.derivatives]

@@ -32,14 +32,14 @@ class Form:
         return self.module in sys.modules and self.holds(value)
 
 
-def needed(module: str, extra: str) -> Any:
-    """A library, or one line naming the extra that brings it."""
+def needed(module: str) -> Any:
+    """A library, or one line that says how to get it."""
     try:
         return import_module(module)
     except ImportError as error:
         raise ValueError(
             f"`trusted` must be a model whose library is installed; {module} is not ({error}). "
-            f"Use pip install 'tether[{extra}]'."
+            f"Run `pip install {module.partition('.')[0]}`."
         ) from None
 
 

@@ -47,7 +47,7 @@ def _holds(value: Any) -> bool:
 
 
 def _read(function: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
-    jax = needed("jax", "jax")
+    jax = needed("jax")
     if states is None or controls is None:
         raise ValueError(
             "`trusted` must come with its sizes where it is a JAX function; got none. Use "

@@ -30,7 +30,7 @@ def _holds(value: Any) -> bool:
 
 def _read(given: Any, *, frame_skip: int = 1) -> TrustedModel:
     """The model, and how many of its steps are one of M's."""
-    mujoco = needed("mujoco", "mujoco")
+    mujoco = needed("mujoco")
     check_whole("frame_skip", frame_skip, least=1, most=_MOST_STEPS)
     try:
         model = mujoco.MjModel.from_xml_path(str(given)) if isinstance(given, Path) else given
@@ -72,7 +72,7 @@ class MujocoStep:
 
     def jacobian(self, states: Array, controls: Array) -> Array:
         """(N, P, D) by MuJoCo's finite differences, step after step."""
-        mujoco = needed("mujoco", "mujoco")
+        mujoco = needed("mujoco")
         self._check(states, controls)
         model, data = self.model, self._rooms()[0]
         found = np.empty((len(states), self.states, self.states + model.nu))
@@ -100,7 +100,7 @@ class MujocoStep:
 
     def _whole(self, states: Array, controls: Array) -> Array:
         """MuJoCo's own states: time first, and after ours what plugins keep."""
-        mujoco = needed("mujoco", "mujoco")
+        mujoco = needed("mujoco")
         self._check(states, controls)
         size = mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         whole = np.zeros((len(states), size))
@@ -108,7 +108,7 @@ class MujocoStep:
         return whole
 
     def _rooms(self) -> list[Any]:
-        mujoco = needed("mujoco", "mujoco")
+        mujoco = needed("mujoco")
         while len(self._datas) < (os.cpu_count() or 1):
             self._datas.append(mujoco.MjData(self.model))
         return self._datas

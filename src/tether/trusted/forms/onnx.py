@@ -34,7 +34,7 @@ def _holds(value: Any) -> bool:
 
 
 def _read(given: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
-    onnx, runtime = needed("onnx", "onnx"), needed("onnxruntime", "onnx")
+    onnx, runtime = needed("onnx"), needed("onnxruntime")
     del states, controls
     name = given.name if isinstance(given, Path) else "an ONNX model"
     try:

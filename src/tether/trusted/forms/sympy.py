@@ -34,7 +34,7 @@ def _holds(value: Any) -> bool:
 
 def _read(pair: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
     """Expression by expression; equal ones once."""
-    sympy = needed("sympy", "sympy")
+    sympy = needed("sympy")
     inputs, outputs = (list(matrix) for matrix in pair)
     if not all(isinstance(symbol, sympy.Symbol) for symbol in inputs):
         raise ValueError("`trusted` must be a pair of matrices, the first of symbols; got other expressions.")
