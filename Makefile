@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo artifact test browser check docs fuzz bench crosscheck-pancreas test-slow format clean
+.PHONY: demo artifact test browser check docs fuzz bench package crosscheck-pancreas test-slow format clean
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
@@ -43,6 +43,12 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# What a release is: both archives, installed into an empty environment, a demonstration and a fit run from there.
+package: $(READY)
+	rm -rf build/package build/dist && $(BIN)/python -m hatchling build -d build/dist
+	$(PYTHON) -m venv build/package && build/package/bin/python -m pip install -c constraints.txt build/dist/*.whl
+	cd build/package && bin/tether demo --steps 100 --out demo && TETHER_TINY=1 bin/python ../../examples/your_own_csv.py
 
 # The documentation as a site, in build/site; a warning fails it.
 docs: $(READY)

@@ -218,6 +218,14 @@ def test_info_tells_what_the_file_holds(finished: Path, run: Command) -> None:
         assert fragment in outcome.out
 
 
+def test_bench_tells_what_a_prediction_takes_here(finished: Path, run: Command) -> None:
+    outcome = run("bench", finished / "run", "--rounds", "2")
+    assert outcome.code == 0
+    rows = [line.split() for line in outcome.out.splitlines() if line.strip().startswith("1")]
+    assert [row[0] for row in rows] == ["1", "1,024"] and all(float(row[4]) > 0 for row in rows)
+    assert_refused(run("bench", finished / "run", "--rounds", "0"), "`rounds` must be")
+
+
 def test_known_constants_give_a_certificate(finished: Path, tmp_path: Path, run: Command) -> None:
     # A constant column besides, which must simply work, and a domain whose name is no TOML key.
     rows = [[*row, 7.5] for row in cart_rows()]

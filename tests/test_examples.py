@@ -12,13 +12,20 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "examples"
 PRINTED = {
     "adapting_online.py": "certified as before: True",
+    "black_box_mujoco.py": "picture: black_box_mujoco.png",
     "c_on_the_command_line.py": "guaranteed: no",
     "fmu_in_fmpy.py": "Delta was shown again",
     "gradient_mpc_torch.py": "m from the goal",
     "mpc_casadi.py": "from the path",
     "mppi_onnx.py": "m to go, planned in",
+    "reading_a_certificate.py": "verified: True",
+    "your_own_csv.py": "picture: your_own_csv.png",
 }
-NEEDED = {"mpc_casadi.py": ("casadi", "do_mpc"), "fmu_in_fmpy.py": ("fmpy",)}
+NEEDED = {
+    "mpc_casadi.py": ("casadi", "do_mpc"),
+    "fmu_in_fmpy.py": ("fmpy",),
+    "black_box_mujoco.py": ("mujoco",),
+}
 
 
 def test_every_file_is_short_and_run() -> None:

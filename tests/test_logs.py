@@ -187,7 +187,7 @@ def test_a_time_that_was_not_named_has_a_word(name: str) -> None:
     assert len(made) == 4
     assert f"look: '{name}' is not read as the time, and 1 step of it differ" in str(report(made))
     assert not str(report(read(frame(steps([0, 1, 2, 3]), columns), time=None)))
-    with pytest.raises(ValueError, match=r"followed each other; got 1 that go back in .*Sort them"):
+    with pytest.raises(ValueError, match=r"followed each other; got 1 that go back in .*sort its rows"):
         read(frame(steps([0, 1, 3, 2, 4]), columns), time=None)
 
 

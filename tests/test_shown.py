@@ -8,12 +8,14 @@ import numpy as np
 import pandas
 import polars
 import pytest
+import torch
 
 import tether
 from conftest import frictionless
 from tether.data import Transitions
 from tether.foundation.progress import silent, watched
 from tether.foundation.shown import Shown
+from tether.model.networks import few_threads
 
 TINY = {"memories": 10, "leaves": 50, "hidden": (8,), "training": tether.TrainingConfig(steps=5)}
 
@@ -96,3 +98,14 @@ def test_progress_is_shown_to_who_looks(monkeypatch, capsys) -> None:
 def test_three_ways_to_episodes_are_named_in_order(cart: Transitions) -> None:
     with pytest.raises(ValueError, match=r"`--episode COLUMN`.*`--block ROWS`.*`--independent-rows`"):
         cart.take(cart.episodes == cart.episodes[0]).split()
+
+
+def test_small_batches_take_one_thread(monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    network = tether.mlp(3, 2, (100, 100))
+    for rows in (1, 1024, 1_000_000):
+        with few_threads(network, rows):
+            asked.append(rows)
+    assert asked == [1, 1, 4, 1, 1024, 4, 1_000_000]

@@ -8,6 +8,7 @@ import typer
 
 from tether import __version__
 from tether.cli.adapting import adapt
+from tether.cli.benching import bench
 from tether.cli.claims import attack_command, certify_command, verify_command
 from tether.cli.exporting import export_command
 from tether.cli.learning import fit, info, predict
@@ -34,6 +35,7 @@ app.command("tube")(tube_command)
 app.command("export")(export_command)
 app.command()(adapt)
 app.command()(info)
+app.command()(bench)
 app.command()(report)
 
 

@@ -20,6 +20,7 @@ from tether.data import Array, Schema, check_matrix
 from tether.foundation.shown import Facts, Shown, measured
 from tether.geometry.cells import Cells
 from tether.model.frame import Frame
+from tether.model.networks import few_threads
 from tether.model.operators import Operator, check_operator, constrain, constrain_rows
 from tether.model.tables import beside, columns_of, is_frame, predicted_columns
 from tether.tethers import Limits, Room, RowLimits, RowRoom, Tether
@@ -309,7 +310,8 @@ class Model(Shown, nn.Module):
     def _numbers(self, inputs: Array, room: RowRoom | RowLimits) -> Array:
         """:meth:`respond` of arrays, where torch is asked for the network alone; it must give numbers."""
         frame = self.frame
-        raw = self._bare(torch.from_numpy(frame.features_of(inputs))).numpy()
+        with few_threads(self.network, len(inputs)):
+            raw = self._bare(torch.from_numpy(frame.features_of(inputs))).numpy()
         center, scale = frame.settled[2:]
         target = constrain_rows(raw, center, scale, room.anchor, room.lower, room.upper, self.operator)
         if target is None:

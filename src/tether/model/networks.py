@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import torch
@@ -29,3 +30,21 @@ def mlp(inputs: int, outputs: int, hidden: Sequence[int], *, seed: int = 0) -> n
             layer.bias.uniform_(-limit, limit, generator=generator)
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+_SMALL_WORK = 100_000_000
+"""Rows times parameters below which a second thread gains little, and on a busy machine waits for long."""
+
+
+@contextmanager
+def few_threads(network: nn.Module, rows: int) -> Iterator[None]:
+    """One thread for a small batch, as many as there are for a large one."""
+    before = torch.get_num_threads()
+    if before == 1 or rows * sum(part.numel() for part in network.parameters()) > _SMALL_WORK:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -87,8 +87,9 @@ def delta_grid(deltas: Sequence[OutputDelta], evidence: str) -> Grid:
         columns["99 % of held-out D"] = [number(d.held_out[1]) for d in deltas if d.held_out]
         columns["median of held-out D"] = [number(d.held_out[0]) for d in deltas if d.held_out]
     if all(d.remainder is not None for d in deltas):
-        columns["without room, worst leaf"] = [number(d.remainder[0]) for d in deltas if d.remainder]
-        columns["without room, 99 % of held-out D"] = [number(d.remainder[1]) for d in deltas if d.remainder]
+        columns["without room, worst"] = [number(d.remainder[0]) for d in deltas if d.remainder]
+    if all(d.remainder is not None and d.remainder[1] is not None for d in deltas):
+        columns["without room, 99 %"] = [number(d.remainder[1]) for d in deltas if d.remainder]
     if any(d.single is not None for d in deltas):
         columns["float32"] = [number(d.single) for d in deltas]
     if all(d.lemma is not None for d in deltas):
