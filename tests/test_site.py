@@ -166,6 +166,7 @@ def test_the_site_in_a_browser_from_disk(browser, site):
     page.fill("#rtd-search-form input", "proved <delta>")
     page.press("#rtd-search-form input", "Enter")
     page.wait_for_selector("#properdocs-search-query")
+    page.wait_for_load_state()  # the script fills it in
     assert page.input_value("#properdocs-search-query") == "proved <delta>"
     assert page.inner_text("#properdocs-search-results") == "No results found"
     page.fill("#properdocs-search-query", "Certificate")
