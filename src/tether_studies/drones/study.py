@@ -13,7 +13,6 @@ from tether.fitting import RESIDUAL, FitConfig, Problem
 from tether.foundation.progress import Reporter
 from tether.learning.training import TrainingConfig
 from tether.report.page import Picture, Section
-from tether.report.styles import kind_of
 from tether.report.tables import Grid, number
 from tether_studies.claims import (
     BY_CONSTRUCTION,
@@ -41,6 +40,7 @@ from tether_studies.drones.views import (
 )
 from tether_studies.matrix import CONSTRAINED_PAPER, Matrix
 from tether_studies.printed import PaperBounds, constrained, mid_cell_distance
+from tether_studies.shown import one_of_each
 from tether_studies.study import Claim, Entry, Measured, Outcome, Scale, Study, StudyData
 
 _MEMORIES: dict[Scale, tuple[int, ...]] = {"smoke": (200,), "paper": (800, 1000, 2000)}
@@ -157,7 +157,7 @@ def _sections(outcome: Outcome) -> list[Section]:
     shown = {name: arrays for (name, own), arrays in outcome.arrays.items() if own == seed}
     arrays = next(iter(shown.values()))
     flight = Flight(arrays["flight"], arrays["commands"])
-    few = _few(list(shown))
+    few = one_of_each(shown)
     pictures = [
         Picture(
             as_svg(hover_figure({n: shown[n]["hover_deviation"] for n in few})),
@@ -178,25 +178,6 @@ def _sections(outcome: Outcome) -> list[Section]:
         ),
     ]
     return [Section("In flight", pictures=pictures)]
-
-
-def _few(names: list[str]) -> list[str]:
-    """Some of each kind, with the most memories: a figure of all methods shows none."""
-    kinds = {kind_of(name): name for name in names}
-    return [kinds[kind] for kind in _FEW if kind in kinds]
-
-
-_FEW = (
-    "Trusted",
-    "Vanilla",
-    "Vanilla Δ",
-    "Augmented Lagrangian",
-    "Augmented Lagrangian Δ",
-    "Constrained (paper)",
-    "Constrained Δ",
-    "Direct Δ",
-    "Tethered",
-)
 
 
 def _paper_claims(outcome: Outcome) -> list[Claim]:

@@ -11,7 +11,6 @@ from tether.data import Array
 from tether.fitting import MONOTONE
 from tether.report.page import Picture, Section
 from tether.report.seeds import grouped, values_of
-from tether.report.styles import kind_of
 from tether.report.tables import Grid, number, percent
 from tether_studies.pancreas.armax import Armax, ArmaxFit
 from tether_studies.pancreas.authors import figures_of
@@ -19,6 +18,7 @@ from tether_studies.pancreas.clinical import ZONES, time_in_range
 from tether_studies.pancreas.data import glucose_schema
 from tether_studies.pancreas.monotonicity import WORST
 from tether_studies.pancreas.simulator import SAMPLE_MINUTES
+from tether_studies.shown import SHOWN, one_of_each
 from tether_studies.study import Outcome
 
 _TRACE_MINUTES = 1
@@ -29,29 +29,9 @@ def pancreas_sections(outcome: Outcome) -> list[Section]:
     """All of them; figures show the first seed."""
     seed = min(seed for _, seed in outcome.arrays)
     shown = {name: arrays for (name, own), arrays in outcome.arrays.items() if own == seed}
-    few = {name: shown[name] for name in one_of_each(list(shown))}
+    few = {name: shown[name] for name in one_of_each(shown, (*SHOWN, MONOTONE.name))}
     sections = [_armax(outcome, shown, seed), _monotonicity(outcome, list(few)), _clinical(outcome, few)]
     return [*sections, _authors(outcome)] if "traces" in outcome.options else sections
-
-
-def one_of_each(names: Sequence[str]) -> list[str]:
-    """Some kinds of methods, each with the most memories it was run with: a figure of all shows none."""
-    kinds = {kind_of(name): name for name in names}
-    return [kinds[kind] for kind in _FEW if kind in kinds]
-
-
-_FEW = (
-    "Trusted",
-    "Vanilla",
-    "Vanilla Δ",
-    "Augmented Lagrangian",
-    "Augmented Lagrangian Δ",
-    "Constrained (paper)",
-    "Constrained Δ",
-    "Direct Δ",
-    "Tethered",
-    MONOTONE.name,
-)
 
 
 def _armax(outcome: Outcome, shown: Mapping[str, Mapping[str, Array]], seed: int) -> Section:

@@ -35,7 +35,6 @@ from tether.learning.training import TrainingConfig
 from tether.model import Model, Prediction
 from tether.report.page import Animation, Picture, Section
 from tether.report.seeds import grouped, values_of
-from tether.report.styles import kind_of
 from tether.report.tables import number, percent
 from tether_studies.claims import (
     BY_CONSTRUCTION,
@@ -48,6 +47,7 @@ from tether_studies.claims import (
 )
 from tether_studies.matrix import Matrix
 from tether_studies.printed import CLIMBS
+from tether_studies.shown import one_of_each
 from tether_studies.study import (
     Claim,
     Entry,
@@ -245,7 +245,7 @@ def _sections(outcome: Outcome) -> list[Section]:
     from tether.report.figures import as_svg
 
     seeds = sorted({seed for _, seed in outcome.arrays})
-    few = _shown([name for name, seed in outcome.arrays if seed == seeds[0]])
+    few = one_of_each(name for name, seed in outcome.arrays if seed == seeds[0] and name != "Trusted")
     paths = {
         s: {n: outcome.arrays[n, s]["from_origin"] for n in few if (n, s) in outcome.arrays} for s in seeds
     }
@@ -296,24 +296,6 @@ def _town_picture(outcome: Outcome, seed: int) -> Picture:
     speed = transitions.inputs[:, transitions.schema.inputs.index("speed")].reshape(cars, -1).T
     caption = f"What was driven (seed {seed}), by speed, on ground of different grip."
     return Picture(as_svg(town_figure(build_town(seed), positions, speed)), caption, "town")
-
-
-def _shown(names: list[str]) -> list[str]:
-    """Some of each kind, with the most memories: a figure of all methods shows none; the tables have them."""
-    kinds = {kind_of(name): name for name in names}
-    return [kinds[kind] for kind in _FEW if kind in kinds]
-
-
-_FEW = (
-    "Vanilla",
-    "Vanilla Δ",
-    "Augmented Lagrangian",
-    "Augmented Lagrangian Δ",
-    "Constrained (paper)",
-    "Constrained Δ",
-    "Direct Δ",
-    "Tethered",
-)
 
 
 def _rest_lines(outcome: Outcome) -> list[str]:

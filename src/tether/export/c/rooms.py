@@ -52,7 +52,7 @@ def room_code(model: Model, kind: str) -> str:
 
 def _free(model: Model) -> str:
     del model
-    return _FREE
+    return _FREE + _LEVEL
 
 
 _FREE = """
@@ -68,7 +68,10 @@ static void @_room(const REAL *x, struct @_room *room)
         room->delta[q] = INFINITY;
     }
 }
+"""
 
+
+_LEVEL = """
 static void @_slopes(const REAL *x, const struct @_room *room, int output, REAL *anchor, REAL *middle,
                      REAL *width)
 {
@@ -95,7 +98,7 @@ def _interval(model: Model) -> str:
         "delta": bounds.delta,
     }
     searched = search_code(cells.memories, cells.scale, None, "double")
-    return searched + _tables("double", tables) + _CELLS
+    return searched + _tables("double", tables) + _CELLS + _LEVEL
 
 
 def _interval_single(model: Model) -> str:
@@ -103,7 +106,7 @@ def _interval_single(model: Model) -> str:
     names = {"box_low": "box_lower", "box_high": "box_upper", "reach": "limit", "delta": "spread"}
     tables = {name: own[names.get(name, name)] for name in (*names, "lower", "upper")}
     searched = search_code(own["centers"], None, own["inverse_scale"], "float")
-    return searched + _tables("float", tables) + _CELLS
+    return searched + _tables("float", tables) + _CELLS + _LEVEL
 
 
 _CELLS = """
@@ -121,16 +124,6 @@ static void @_room(const REAL *x, struct @_room *room)
         room->upper[q] = @_upper[room->cell * @_OUTPUTS + q];
         room->delta[q] = @_delta[room->cell * @_OUTPUTS + q];
     }
-}
-
-static void @_slopes(const REAL *x, const struct @_room *room, int output, REAL *anchor, REAL *middle,
-                     REAL *width)
-{
-    int d;
-    (void)x;
-    (void)room;
-    (void)output;
-    for (d = 0; d < @_INPUTS; ++d) anchor[d] = middle[d] = width[d] = 0;
 }
 """
 
