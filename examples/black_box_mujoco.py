@@ -5,9 +5,9 @@ Nothing can be proved of code that cannot be read: the claim is statistical. Nee
 
 import os
 
-import matplotlib
 import mujoco
 import numpy as np
+from matplotlib.figure import Figure
 
 import tether
 
@@ -42,7 +42,8 @@ schema = tether.make_schema(["angle", "speed"], ["torque"], units={"angle": "rad
 arrays = (np.array(rows[name]) for name in ("states", "controls", "following"))
 data = tether.Transitions.from_arrays(*arrays, episodes=np.array(rows["episode"]), schema=schema)
 model = tether.fit(
-    data, trusted=trusted, memories=10 if TINY else 100, leaves=20 if TINY else 500, epsilon=0.05, beta=0.01,
+    data, trusted=trusted, evidence=tether.Statistical(epsilon=0.05 if TINY else 0.01, beta=0.001),
+    memories=10 if TINY else 100, leaves=20 if TINY else 500,
     hidden=(16,) if TINY else (64, 64), training=tether.TrainingConfig(steps=20 if TINY else 1000),
 )  # fmt: skip
 certificate = tether.certify(model, trusted)
@@ -53,16 +54,14 @@ answers = {
     "MuJoCo as we know it": trusted.function(test.states, test.controls),
     "tethered": model.predict(test.states, test.controls),
 }
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure = Figure(figsize=(7, 4), layout="constrained")
+axes = figure.subplots()
 for (name, answer), mark in zip(answers.items(), ("k.", "r."), strict=True):
     axes.plot(test.states[:, 1], answer[:, 1] - truth[:, 1], mark, ms=3, label=name)
     print(
         f"{name}: speed off by {np.sqrt(((answer - truth)[:, 1] ** 2).mean()):.3g} rad/s (root mean square)"
     )
 axes.set(xlabel="speed [rad/s]", ylabel="predicted less true next speed [rad/s]")
-axes.legend()
+figure.legend(loc="outside upper center", ncols=3)
 figure.savefig("black_box_mujoco.png", dpi=120)
 print("picture: black_box_mujoco.png")

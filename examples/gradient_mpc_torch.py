@@ -1,6 +1,6 @@
 """Gradient-based MPC in torch: a tethered car drives to a place, by descent on its controls.
 
-The model is a torch module; `across=True` gives its gradient over several leaves of the tether, not within one.
+The model is a torch module; `across=True` gives its gradient over several leaves, not within one.
 """
 
 import os

@@ -8,8 +8,8 @@ import json
 import os
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 import tether
 from tether_studies import parked_car
@@ -53,14 +53,12 @@ inputs = rng.uniform(box[:, 0], box[:, 1], (2000, 5))
 found = model.predict(inputs[:, :3], inputs[:, 3:], details=True)
 trusted = M.function(inputs[:, :3], inputs[:, 3:])
 far = np.maximum(np.abs(found.upper - trusted), np.abs(found.lower - trusted))
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure = Figure(figsize=(7, 4), layout="constrained")
+axes = figure.subplots()
 for k, name in enumerate(model.schema.outputs[:2]):
     axes.plot(inputs[:, 3], far[:, k], ".", ms=3, label=f"{name}: farthest that any weights reach")
     axes.axhline(said["deltas"][k]["maximum"], color=f"C{k}", ls="--", label=f"{name}: certified, worst")
 axes.set(xlabel="speed input [m/s]", ylabel="distance to M after one step [m]", ylim=(0, None))
-axes.legend(fontsize=8, ncols=2)
+figure.legend(loc="outside upper center", ncols=2)
 figure.savefig("reading_a_certificate.png", dpi=120)
 print("picture: reading_a_certificate.png")

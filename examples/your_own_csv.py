@@ -6,8 +6,8 @@ Change three things to make it yours: the file, the names of its columns, and th
 import csv
 import os
 
-import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 import tether
 
@@ -59,17 +59,15 @@ for name, following in errors.items():
     for k, output in enumerate(data.schema.outputs):
         print(f"{name}: {output} off by {rms[k]:.2g} (root mean square), {worst[k]:.2g} (worst)")
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-
 order = np.argsort(test.states[:, 1])
 speed, base = test.states[order, 1], errors["textbook"][order, 1]
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure = Figure(figsize=(7, 4), layout="constrained")
+axes = figure.subplots()
 low, high = found.lower[order, 1] - base, found.upper[order, 1] - base
 axes.fill_between(speed, low, high, step="mid", alpha=0.25, label="where any weights may answer (proved)")
 axes.plot(speed, test.next_states[order, 1] - base, "k.", ms=4, label="measured (friction)")
 axes.plot(speed, found.next_states[order, 1] - base, "r.", ms=2, label="predicted")
 axes.set(xlabel="speed [rad/s]", ylabel="next speed, less the textbook's [rad/s]")
-axes.legend()
+figure.legend(loc="outside upper center", ncols=3)
 figure.savefig("your_own_csv.png", dpi=120)
 print("picture: your_own_csv.png")

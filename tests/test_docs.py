@@ -116,6 +116,6 @@ def test_mathematics_becomes_mathml(page):
 
 
 def test_the_site_has_every_page():
-    listed = re.findall(r"^  - [^:\n]+: (\S+)$", (ROOT / "properdocs.yml").read_text(), re.MULTILINE)
+    listed = re.findall(r"^ +- [^:\n]+: (\S+)$", (ROOT / "properdocs.yml").read_text(), re.MULTILINE)
     pages = {page for pattern in listed for page in DOCS.glob(pattern)}
     assert pages == set(PAGES[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import runpy
 import sys
 from importlib.util import find_spec
@@ -44,3 +46,15 @@ def test_an_example_runs(name: str, tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(FOLDER / name), run_name="__main__")
     assert PRINTED.get(name, "") in capfd.readouterr().out
+
+
+def test_notebooks_are_the_examples_in_cells(tmp_path: Path) -> None:
+    written = runpy.run_path(str(FOLDER.parent / "site" / "notebooks.py"))
+    written["main"](tmp_path)
+    books = {path.stem: json.loads(path.read_text())["cells"] for path in tmp_path.glob("*.ipynb")}
+    assert set(books) == {path.stem for path in FOLDER.glob("*.py")}
+    for name, cells in books.items():
+        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        source = ast.parse((FOLDER / f"{name}.py").read_text())
+        again = [ast.dump(node) for text in texts for node in ast.parse(text).body]
+        assert again == [ast.dump(node) for node in source.body[1:]] and len(texts) > 2

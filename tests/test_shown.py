@@ -109,3 +109,12 @@ def test_small_batches_take_one_thread(monkeypatch) -> None:
         with few_threads(network, rows):
             asked.append(rows)
     assert asked == [1, 1, 4, 1, 1024, 4, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("setting", "home"),
+    [("steps", "training=tether.TrainingConfig"), ("epsilon", "evidence=tether.Statistical")],
+)
+def test_a_setting_of_a_part_is_sent_there(cart: Transitions, setting: str, home: str) -> None:
+    with pytest.raises(TypeError, match=rf"got {setting}\. Give {setting} as `{home}\({setting}=\.\.\.\)`"):
+        tether.fit(cart, trusted=frictionless, **{setting: 1})

@@ -69,9 +69,10 @@ class Attack(Shown):
     def facts(self) -> tuple[str, Facts]:
         """What the search came to."""
         found = "REFUTED" if self.broken else "withstood"
+        ratio = max(self.max_ratio, 1.000001) if self.broken else min(self.max_ratio, 0.999999)
         return f"Attack: {found}, {self.evaluations:,} inputs tried", {
             "farthest": f"{self.distance:.6g} from M in {self.output}, of {self.delta:.6g} allowed",
-            "ratio": f"{self.max_ratio:.6f} of delta",
+            "ratio": f"{ratio:.6f} of delta",
             "at": measured(self.inputs, {}),
         }
 

@@ -18,6 +18,7 @@ from tether.claims.attack import attack
 from tether.claims.certificate import Certificate, certify
 from tether.data import Jitter, Probes, Transitions
 from tether.data.logs import LogConfig, read_log
+from tether.evidence import Statistical
 from tether.fitting.building import Built
 from tether.fitting.choosing import choose
 from tether.fitting.config import FitConfig, resolve_budget
@@ -231,12 +232,14 @@ def _settled(config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig
         raise TypeError(f"`config` must come alone; got {', '.join(settings)} besides. Put them into it.")
     unknown = sorted(set(settings) - set(FitConfig.__dataclass_fields__))
     if unknown:
-        inner = sorted(set(unknown) & set(TrainingConfig.__dataclass_fields__))
-        hint = (
-            f"Give {inner[0]} as `training=TrainingConfig({inner[0]}=...)`."
-            if inner
-            else (f"There are: {', '.join(FitConfig.__dataclass_fields__)}.")
-        )
+        homes = (("training", TrainingConfig), ("evidence", Statistical))
+        inner = [
+            f"Give {name} as `{setting}=tether.{kind.__name__}({name}=...)`."
+            for setting, kind in homes
+            for name in unknown
+            if name in kind.__dataclass_fields__
+        ]
+        hint = inner[0] if inner else f"There are: {', '.join(FitConfig.__dataclass_fields__)}."
         raise TypeError(f"settings must be fields of FitConfig; got {', '.join(unknown)}. {hint}")
     return config or FitConfig(**settings)
 
