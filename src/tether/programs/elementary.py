@@ -125,8 +125,8 @@ def real_power(a, b, c, d):
 @inlined
 def angle(a, b, c, d):
     """Range of arctan2 of y in [a, b] and x in [c, d]: the extremes, clear of the cut, lie at corners."""
-    if c <= 0.0 and a <= 0.0 and b >= 0.0:
-        return np.nan, np.nan
+    if meets_cut(a, b, c):  # a zero may be -0.0, on the other side
+        return inflate(-math.pi, math.pi)
     p, q, r, s = math.atan2(a, c), math.atan2(a, d), math.atan2(b, c), math.atan2(b, d)
     low, high = inflate(min(min(p, q), min(r, s)), max(max(p, q), max(r, s)))
     if low == 0.0 and a < 0.0:
@@ -134,6 +134,26 @@ def angle(a, b, c, d):
     if high == 0.0 and b > 0.0:
         high = FAINT
     return low, high
+
+
+@inlined
+def meets_cut(a, b, c):
+    """Whether y in [a, b] and x of at least c may lie where arctan2 jumps, or at the origin."""
+    return c <= 0.0 and a <= 0.0 and b >= 0.0
+
+
+@inlined
+def angle_slope(q, a, b, c, d):
+    """Slope of the angle, on the circle, by y (q is 0) or x; NaN where these may be the origin."""
+    e, f = square(a, b)
+    g, h = square(c, d)
+    e, f = add_down(e, g), add_up(f, h)
+    if e <= 0.0:
+        return np.nan, np.nan
+    if q == 0:
+        return divide(c, d, e, f)
+    e, f = divide(a, b, e, f)
+    return -f, -e
 
 
 @inlined

@@ -33,9 +33,9 @@ _UNDEFINED = {
     codes.ARCCOS: _UNIT,
     codes.ARCTANH: ("must be given values between -1 and 1", _SMALLER),
     codes.ARCCOSH: ("must be given values of at least 1", _SMALLER),
-    codes.ARCTAN2: (
-        "must not meet its cut (y = 0, x <= 0); first y given",
-        "Turn the axes so that the angle stays clear of π, or use smaller boxes",
+    codes.SOLUTION: (
+        "must be given matrices that are regular over the whole box; first entry given",
+        _SMALLER,
     ),
     codes.SIGN: _CONSTANT,
     codes.FLOOR: _CONSTANT,
@@ -63,7 +63,10 @@ _STEEP = {
     codes.ARCCOSH: ("has no bounded slope at 1", _SMALLER),
     codes.REAL_POWER: ("has no bounded slope at 0 for an exponent below 1", _SMALLER),
     codes.POWER: ("has no bounded slope at 0", _SMALLER),
-    codes.ARCTAN2: ("has no bounded slope at the origin", _SMALLER),
+    codes.ARCTAN2: (
+        "jumps at its cut (y = 0, x <= 0); first y given",
+        "Turn the axes so that the angle stays clear of π, or use smaller boxes",
+    ),
     **{step: _UNDEFINED[step] for step in (codes.SIGN, codes.FLOOR, codes.CEIL, codes.TRUNC, codes.RINT)},
     **{step: _UNDEFINED[step] for step in (codes.REMAINDER, codes.FLOOR_DIVIDE)},
 }

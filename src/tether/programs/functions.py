@@ -26,6 +26,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported, remembered
+from tether.programs.routines import ROUTINES
 from tether.programs.scalars import Whole, entrywise
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
@@ -258,10 +259,15 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.zeros_like: _like(0.0),
     np.ones_like: _like(1.0),
     np.full_like: _like(None),
+    **ROUTINES,
 }
 if hasattr(np, "around"):
     FUNCTIONS[np.around] = _round
-_UNSHAPED = (np.copyto, np.apply_along_axis)
+_UNSHAPED = (
+    np.copyto,
+    np.apply_along_axis,
+    *(function for function in ROUTINES if function is not np.interp),
+)
 _JOINS = (
     np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.block,
     np.append, np.insert,

@@ -26,14 +26,16 @@ from tether.programs.refusal import users_line
     INTEGER_POWER, REAL_POWER, POWER, ARCTAN2, HYPOT, LOGADDEXP, MINIMUM, MAXIMUM, REMAINDER, FLOOR_DIVIDE,
     SUM, NORM, PRODUCT,
     LESS, LESS_EQUAL, EQUAL, AND, OR, NOT, WHERE, NUMBER,
-) = range(60)  # fmt: skip
+    TABLE, SOLUTION, DETERMINANT,
+) = range(63)  # fmt: skip
 
 NAMES = {
     DIVIDE: "divide", RECIPROCAL: "reciprocal", SQRT: "sqrt", CBRT: "cbrt", LOG: "log", LOG1P: "log1p",
     LOG2: "log2", LOG10: "log10", TAN: "tan", ARCSIN: "arcsin", ARCCOS: "arccos", ARCCOSH: "arccosh",
     ARCTANH: "arctanh", SIGN: "sign", FLOOR: "floor", CEIL: "ceil", TRUNC: "trunc", RINT: "round",
     INTEGER_POWER: "power", REAL_POWER: "power", POWER: "power", ARCTAN2: "arctan2", REMAINDER: "mod",
-    FLOOR_DIVIDE: "floor_divide", WHERE: "where", NUMBER: "multiply",
+    FLOOR_DIVIDE: "floor_divide", WHERE: "where", NUMBER: "multiply", TABLE: "interp",
+    SOLUTION: "linalg.solve", DETERMINANT: "linalg.det",
 }  # fmt: skip
 # Constant but for jumps: where they do not jump their derivatives are zero.
 FLAT = frozenset({SIGN, FLOOR, CEIL, TRUNC, RINT, FLOOR_DIVIDE, NUMBER})

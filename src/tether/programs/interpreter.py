@@ -22,12 +22,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from tether.programs import elementary, rounding
+from tether.programs import elementary, rounding, systems, tables
 from tether.programs import graph as codes
 from tether.programs.elementary import (
     angle,
+    angle_slope,
     length_slope,
     logaddexp,
+    meets_cut,
     real_power,
     share,
     step_count,
@@ -54,6 +56,8 @@ from tether.programs.rounding import (
     square,
     up,
 )
+from tether.programs.systems import determinant_slack, solution_error, solution_range, solution_slopes
+from tether.programs.tables import table_error, table_range, table_slope
 
 _UNIT = 2.0**-53 * (1 + 2.0**-20)
 """Relative error of one float64 operation, with what rounding its bound takes."""
@@ -78,6 +82,13 @@ def _range_of(tape, k, low, high, lane):
         return _sum(tape, k, low, high, lane)
     if operation == codes.NORM:
         return _norm(tape, k, low, high, lane)
+    if operation == codes.TABLE:
+        return table_range(tape, k, low, high, lane)
+    if operation == codes.SOLUTION:
+        return solution_range(tape, k, low, high, lane)
+    if operation == codes.DETERMINANT:
+        slack = determinant_slack(tape, k, low, high, lane)
+        return down(low[x, lane] - slack), up(high[x, lane] + slack)
     y = tape.operands[start + 1]
     return _binary_range(operation, low[x, lane], high[x, lane], low[y, lane], high[y, lane], x == y)
 
@@ -192,6 +203,10 @@ def _slopes(tape, k, q, low, high, lane):
     if operation == codes.NORM:
         x = tape.operands[start + q]
         return length_slope(low[x, lane], high[x, lane], low[k, lane], high[k, lane])
+    if operation == codes.TABLE:
+        return table_slope(tape, k, low, high, lane)
+    if operation == codes.DETERMINANT:
+        return (1.0, 1.0) if q == 0 else (0.0, 0.0)
     if tape.starts[k + 1] - start == 1:
         return unary_slope(
             operation, low[x, lane], high[x, lane], low[k, lane], high[k, lane], tape.values[k]
@@ -214,15 +229,7 @@ def _binary_slope(operation, q, a, b, c, d, low, high):
     if operation == codes.HYPOT:
         return length_slope(a, b, low, high) if q == 0 else length_slope(c, d, low, high)
     if operation == codes.ARCTAN2:
-        e, f = square(a, b)
-        g, h = square(c, d)
-        e, f = add_down(e, g), add_up(f, h)
-        if e <= 0.0:
-            return np.nan, np.nan
-        if q == 0:
-            return divide(c, d, e, f)
-        e, f = divide(a, b, e, f)
-        return -f, -e
+        return (np.nan, np.nan) if meets_cut(a, b, c) else angle_slope(q, a, b, c, d)
     if operation == codes.POWER:
         if q == 1:
             if a <= 0.0:
@@ -263,6 +270,25 @@ def _carry(slope, error):
 
 
 @inlined
+def _error_of_angle(tape, k, low, high, error, lane):
+    """Of arctan2, also where it jumps: the exact value then lies on NumPy's side of the cut, if only just.
+
+    Sound because from NumPy's operands to the exact ones the angle turns by at most slopes times errors; if
+    it comes to the cut on its way, it stays there.
+    """
+    y, x = tape.operands[tape.starts[k]], tape.operands[tape.starts[k] + 1]
+    a, b, c, d = low[y, lane], high[y, lane], low[x, lane], high[x, lane]
+    total = 0.0
+    for q in range(2):
+        part = error[y, lane] if q == 0 else error[x, lane]
+        if part != 0.0:
+            e, f = angle_slope(q, a, b, c, d)
+            total += _carry(magnitude(e, f), part)
+    size = magnitude(low[k, lane], high[k, lane])
+    return (min(total, 2.0 * size) + _LIBRARY_ERROR * size + 8 * TINY) * (1 + 2.0**-40)
+
+
+@inlined
 def _error_of(tape, k, low, high, error, lane):
     """How far NumPy's value of a node can be from the exact one."""
     operation, start, stop = tape.operations[k], tape.starts[k], tape.starts[k + 1]
@@ -271,6 +297,10 @@ def _error_of(tape, k, low, high, error, lane):
         count = step_count(low[x, lane], high[x, lane], low[y, lane], high[y, lane])
         if count != count:
             return _error_of_jump(low, high, error, x, y, k, lane)
+    if operation == codes.ARCTAN2:
+        return _error_of_angle(tape, k, low, high, error, lane)
+    if operation == codes.SOLUTION:
+        return solution_error(tape, k, low, high, error, lane)
     size = magnitude(low[k, lane], high[k, lane])
     total = 0.0
     for q in range(stop - start):
@@ -288,6 +318,10 @@ def _error_of(tape, k, low, high, error, lane):
         for q in range(start, stop):
             scale += magnitude(low[tape.operands[q], lane], high[tape.operands[q], lane])
         own = (tape.values[k] + 4.0 + (stop - start)) * _UNIT * scale + TINY
+    elif operation == codes.TABLE:
+        own = table_error(tape, k, low, high, lane)
+    elif operation == codes.DETERMINANT:
+        own = determinant_slack(tape, k, low, high, lane)
     elif operation == codes.NORM or operation == codes.PRODUCT:
         own = (tape.values[k] + 8.0) * 2 * _UNIT * size + FAINT
         if operation == codes.NORM:
@@ -315,14 +349,20 @@ def _derive(tape, k, low, high, dlow, dhigh, scratch):
     operation, start = tape.operations[k], tape.starts[k]
     if operation == codes.SUBTRACT and tape.operands[start] == tape.operands[start + 1]:
         return
-    slot = tape.places[k]
+    slot, many = tape.places[k], np.empty((0, 0, 0))
+    if operation == codes.SOLUTION:
+        many = np.empty((LANES, 2, tape.starts[k + 1] - start))
+        for lane in range(LANES):
+            solution_slopes(tape, k, low, high, lane, many[lane])
     for q in range(tape.starts[k + 1] - start):
         x = tape.operands[start + q]
         first, count = tape.columns[x], tape.columns[x + 1] - tape.columns[x]
         if count == 0:
             continue
         sign = _sign_of(operation, q)
-        if sign == 0.0:
+        if operation == codes.SOLUTION:
+            scratch[0], scratch[1] = many[:, 0, q], many[:, 1, q]
+        elif sign == 0.0:
             for lane in range(LANES):
                 scratch[0, lane], scratch[1, lane] = _slopes(tape, k, q, low, high, lane)
         for j in range(first, first + count):
@@ -555,7 +595,9 @@ def _compiled(version: int) -> Any:
 
 def _version() -> int:
     """A number for the sources that kernels are compiled from: Numba's cache looks at this file alone."""
-    sources = [Path(module.__file__ or "") for module in (codes, elementary, rounding)] + [Path(__file__)]
+    sources = [Path(module.__file__ or "") for module in (codes, elementary, rounding, systems, tables)] + [
+        Path(__file__)
+    ]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     return int.from_bytes(digest.digest()[:7], "big")
 

@@ -35,7 +35,7 @@ _ENTRYWISE = frozenset({"argmax", "argmin", "sort", "nonzero", "compress", "choo
 """Methods by which NumPy compares entries, or asks for their truth, and does nothing else to them."""
 _OF_SEQUENCES = (
     np.stack, np.concatenate, np.vstack, np.hstack, np.dstack, np.column_stack, np.select,
-    np.linalg.multi_dot,
+    np.linalg.multi_dot, np.piecewise,
 )  # fmt: skip
 """Of arrays in a list."""
 

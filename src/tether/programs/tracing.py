@@ -84,8 +84,14 @@ def _known(graph: Graph, number: int, answers: dict[int, bool]) -> bool | None:
     """The answer to a condition or to its negation, where there is one."""
     if number in answers:
         return answers[number]
-    negation = graph.add(codes.NOT, (number,))
-    return not answers[negation] if negation in answers else None
+    opposites = [graph.add(codes.NOT, (number,))]
+    if graph.operations[number] in _OPPOSITE:  # of numbers: where one may be NaN nothing is claimed
+        one, two = graph.operands[number]
+        opposites.append(graph.add(_OPPOSITE[graph.operations[number]], (two, one)))
+    return next((not answers[k] for k in opposites if k in answers), None)
+
+
+_OPPOSITE = {codes.LESS: codes.LESS_EQUAL, codes.LESS_EQUAL: codes.LESS}
 
 
 @dataclass(frozen=True)

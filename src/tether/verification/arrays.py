@@ -22,6 +22,10 @@ from tether.verification.operations import SCALAR, apply_or_fold, total
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """What computes, from a graph and M's arguments to entries, by NumPy's function; see :mod:`reductions`."""
+TEMPLATES: dict[Any, Callable[..., Any]] = {}
+"""What is called on ones in the place of functions that cannot take them."""
+DECIDED: dict[Any, Callable[..., Any]] = {}
+"""What answers conditions one way and, in another run, the other; see :mod:`routines`."""
 _NAMES = (
     "reshape", "ravel", "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze", "expand_dims",
     "broadcast_to", "broadcast_arrays", "take", "take_along_axis", "roll", "rot90", "flip", "fliplr",
@@ -277,6 +281,8 @@ def call(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[str, 
         return moved(graph, function, args, options)
     if function in WRITERS:
         return _written(graph, function, args, options)
+    if function in DECIDED and has_symbols((args, options)):
+        return DECIDED[function](graph, *args, **options)
     if function in _SAYING or (function is np.full_like and not has_symbols((*args[1:], options))):
         return from_numpy(graph, function(*alike(args), **alike(options)))
     if type(function) is np.ufunc and len(args) > function.nin:
@@ -323,7 +329,8 @@ def _by_rule(graph: Graph, function: Any, args: tuple[Any, ...], options: dict[s
         return _of_ufunc(graph, function, function if owner is None else owner, args, options)
     if function not in FUNCTIONS:
         graph.refuse(f"np.{function.__name__}, which has no rule here")
-    template, out = _made_of_ones(function, args, options), options.pop("out", None)
+    template = _made_of_ones(TEMPLATES.get(function, function), args, options)
+    out = options.pop("out", None)
     given = [array.entries for array, _ in _pairs((args, options), (args, options))]
     own = out.entries if type(out) is TermArray and function not in _IN_PLACE else None
     if own is not None and any(np.may_share_memory(own, entries) for entries in given):

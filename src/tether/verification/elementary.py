@@ -346,16 +346,23 @@ def power_slope(one: Interval, exponent: int) -> Interval:
     return multiply(power(one, exponent - 1), (float(exponent), float(exponent)))
 
 
+def off_cut(y: Interval, x: Interval) -> Any:
+    """Whether arctan2 does not jump, neither at its cut nor at the origin."""
+    return (x[0] > 0) | (y[0] > 0) | (y[1] < 0)
+
+
 def angle(y: Interval, x: Interval) -> Interval:
-    """arctan2 clear of its cut and of the origin: the extremes over a box lie at its corners."""
-    clear = (x[0] > 0) | (y[0] > 0) | (y[1] < 0)
+    """arctan2: clear of its cut and of the origin the extremes over a box lie at its corners."""
+    clear = off_cut(y, x)
     result: Interval | None = None
     for a in y:
         for b in x:
             corner = _angle_at(np.where(clear, a, np.nan), np.where(clear, b, np.nan))
             result = corner if result is None else hull(result, corner)
     assert result is not None
-    return inflated(result)
+    turn = constant(arb.pi)[1]
+    unknown_ = np.isnan(y[0]) | np.isnan(y[1]) | np.isnan(x[0]) | np.isnan(x[1])
+    return inflated(choose(clear | unknown_, result, (-turn, turn)))
 
 
 def _angle_at(y: Array, x: Array) -> Interval:

@@ -38,6 +38,7 @@ _STABLE = BOOLEAN | {
     *("minimum", "maximum", "square", "sqrt", "sign", "floor", "ceil", "trunc", "rint"),
 }
 COUPLED = "rows that depend on one another's conditions (np.where decides row by row)"
+_OPPOSITE = {"less": "less_equal", "less_equal": "less"}
 _DECISIONS, _NODES = 128, 2_000_000
 
 
@@ -141,12 +142,22 @@ class Graph:
             return answer
         if self.nodes[condition].operation == "not":
             return not self.decide(self.nodes[condition].arguments[0])
+        opposite = self.opposite(condition)
+        if opposite in self.answers:
+            return not self.answers[opposite]
         if condition not in self.answers:
             place = len(self.answers)
             if place >= _DECISIONS:
                 self.refuse(f"more than {_DECISIONS} conditions on one way through the code")
             self.answers[condition] = self.script[place] if place < len(self.script) else True
         return self.answers[condition]
+
+    def opposite(self, condition: int) -> int | None:
+        """The comparison that holds wherever another of the same numbers does not, if it was ever made."""
+        operation, arguments = self.nodes[condition][:2]
+        if operation not in _OPPOSITE:
+            return None
+        return self._known.get(_node(_OPPOSITE[operation], arguments[::-1], None, 0))
 
     def _answer(self, condition: int) -> bool | None:
         """What follows from the answers of the rows that a condition is of; None where nothing does."""
@@ -174,7 +185,10 @@ class Graph:
         """The answer that the row which a condition is of was given to it."""
         row = self.row(condition)
         image = None if row is None else self.image(condition)
-        return None if row is None or image is None else self.followed[row].get(image)
+        if row is None or image is None:
+            return None
+        answers, opposite = self.followed[row], self.base.opposite(image) if self.base else None
+        return not answers[opposite] if opposite in answers else answers.get(image)
 
     def row(self, number: int) -> int | None:
         """The row that a node depends on, -1 for none of them, None for several."""

@@ -31,12 +31,13 @@ from tether.verification.elementary import LIBRARY, RANGES, SLOPES
 from tether.verification.graph import BOOLEAN, Node
 from tether.verification.intervals import ONE, ZERO, Array, Interval, magnitude
 from tether.verification.operations import ELEMENTARY, STEPS
+from tether.verification.systems import Solved, Table, determinant_slack, solved
 from tether.verification.tracing import Program
 
 _U = 2.0**-53
 _MORE = 1 + 2.0**-40  # for the roundings of the error's own arithmetic
 _FAINT = 5e-324
-_CHOICES = frozenset({"select", "left_over", *STEPS})
+_CHOICES = frozenset({"select", "left_over", "arctan2", *STEPS})
 _STEP_FUNCTIONS = {"sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint}
 
 
@@ -63,11 +64,14 @@ class Truth:
         true: everywhere.
         false: nowhere.
         inputs: those it depends on.
+        lost: where nothing is known of a number that it compares, which may be NaN: less than another and at
+            least as great are then both false.
     """
 
     true: Any
     false: Any
     inputs: frozenset[int] = frozenset()
+    lost: Any = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,31 +164,37 @@ def run_node(node: Node, arguments: list[Any], low: Array, high: Array, slopes: 
 
 def _less(_: Node, flows: list[Flow]) -> Truth:
     one, two = flows[0].range, flows[1].range
-    return Truth(one[1] < two[0], one[0] >= two[1], _inputs(flows))
+    return Truth(one[1] < two[0], one[0] >= two[1], _inputs(flows), _lost(flows))
 
 
 def _less_equal(_: Node, flows: list[Flow]) -> Truth:
     one, two = flows[0].range, flows[1].range
-    return Truth(one[1] <= two[0], one[0] > two[1], _inputs(flows))
+    return Truth(one[1] <= two[0], one[0] > two[1], _inputs(flows), _lost(flows))
 
 
 def _equal(_: Node, flows: list[Flow]) -> Truth:
     one, two = flows[0].range, flows[1].range
     same = (one[0] == one[1]) & (two[0] == two[1]) & (one[0] == two[0])
-    return Truth(same, (one[1] < two[0]) | (one[0] > two[1]), _inputs(flows))
+    return Truth(same, (one[1] < two[0]) | (one[0] > two[1]), _inputs(flows), _lost(flows))
 
 
 def _inputs(flows: list[Flow]) -> frozenset[int]:
     return frozenset().union(*(flow.slopes for flow in flows))
 
 
+def _lost(flows: list[Flow]) -> Any:
+    """Where a number that depends on inputs is not known."""
+    ends = [end for flow in flows for end in flow.range if np.ndim(end)]
+    return np.logical_or.reduce([np.isnan(end) for end in ends]) if ends else False
+
+
 def _both(parts: list[Truth]) -> Truth:
     one, two = parts
-    return Truth(one.true & two.true, one.false | two.false, one.inputs | two.inputs)
+    return Truth(one.true & two.true, one.false | two.false, one.inputs | two.inputs, one.lost | two.lost)
 
 
 def _turned(part: Truth) -> Truth:
-    return Truth(part.false, part.true, part.inputs)
+    return Truth(part.false, part.true, part.inputs, part.lost)
 
 
 _TRUTHS: dict[str, Callable[[Node, list[Any]], Truth]] = {
@@ -205,11 +215,11 @@ def _select(_: Node, parts: list[Any]) -> Flow:
     def chosen(a: Interval, b: Interval) -> Interval:
         return intervals.choose(undecided, intervals.hull(a, b), intervals.choose(condition.true, a, b))
 
-    # A comparison with what is not known decides nothing, and so both sides count, as they should.
     error = np.where(condition.true, one.error, two.error)
     error = np.where(undecided, np.maximum(one.error, two.error), error)
     slopes = _paired(one, two, chosen)
-    return Flow(chosen(one.range, two.range), error, _jumping(slopes, condition.inputs, undecided))
+    value = intervals.unknown(condition.lost, chosen(one.range, two.range))
+    return Flow(value, error, _jumping(slopes, condition.inputs, undecided))
 
 
 def _jumping(slopes: dict[int, Interval], inputs: Iterable[int], where: Any) -> dict[int, Interval]:
@@ -430,8 +440,71 @@ def _angle(_: Node, parts: list[Flow]) -> Flow:
     y, x = parts
     value = elementary.angle(y.range, x.range)
     by_y, by_x = elementary.angle_slopes(y.range, x.range)
-    error = magnitude(by_y) * y.error + magnitude(by_x) * x.error
-    return Flow(value, _rounded(error, value, LIBRARY), _added(_chained(y, by_y), _chained(x, by_x)))
+    # At the cut the exact value is that on float64's side, as far as the cut: on the circle they are no
+    # farther apart than by slopes, and never by more than a turn.
+    error = np.fmin(_times(by_y, y.error) + _times(by_x, x.error), 2 * magnitude(value))
+    slopes = _added(_chained(y, by_y), _chained(x, by_x))
+    jumps = ~elementary.off_cut(y.range, x.range)
+    return Flow(value, _rounded(error, value, LIBRARY), _jumping(slopes, slopes.keys(), jumps))
+
+
+def _times(slope: Interval, error: Any) -> Any:
+    """An argument's error by a slope; none stays none, however steep."""
+    return np.where(np.asarray(error) == 0, 0.0, magnitude(slope) * error)
+
+
+def _interp(node: Node, parts: list[Flow]) -> Flow:
+    value, slope, own = Table.of(node.data).over(parts[0].range)
+    wider = elementary.float_slack(own)
+    value = intervals.add_down(value[0], -wider), intervals.add_up(value[1], wider)
+    error = (_times(slope, parts[0].error) + own) * _MORE
+    return Flow(value, error, _chained(parts[0], slope))
+
+
+_last: tuple[list[Flow], Any] = ([], None)
+"""The system that was solved last: its entries are nodes one after the other."""
+
+
+def _system(parts: list[Flow], size: int) -> Solved:
+    global _last
+    known, found = _last
+    if len(parts) == len(known) and all(one is two for one, two in zip(parts, known, strict=True)):
+        return found
+    ends = np.broadcast_arrays(*(end for part in parts for end in part.range))
+    low, high = (np.stack(np.atleast_1d(*ends[k::2]), axis=-1) for k in (0, 1))
+    shape, count = (len(low), size, size), size * size
+    matrix = low[:, :count].reshape(shape), high[:, :count].reshape(shape)
+    found = solved(matrix, (low[:, count:], high[:, count:]))
+    _last = parts, found
+    return found
+
+
+def _solve(node: Node, parts: list[Flow]) -> Flow:
+    size = math.isqrt(len(parts))
+    found, row = _system(parts, size), node.data
+    value = found.solution[0][:, row], found.solution[1][:, row]
+    inverse = [(found.inverse[0][:, row, k], found.inverse[1][:, row, k]) for k in range(size)]
+    entries = [(found.solution[0][:, k], found.solution[1][:, k]) for k in range(size)]
+    slopes: dict[int, Interval] = {}
+    error: Any = 0.0
+    for i in range(size):
+        right = parts[size * size + i]
+        slopes, own = _added(slopes, _chained(right, inverse[i])), right.error
+        for j in range(size):
+            part = parts[i * size + j]
+            if part.slopes:
+                by = intervals.negative(intervals.multiply(inverse[i], entries[j]))
+                slopes = _added(slopes, _chained(part, by))
+            own = own + magnitude(entries[j]) * (part.error + found.widest[:, j])
+        error = error + magnitude(inverse[i]) * own
+    return Flow(value, error * _MORE + 2 * _FAINT, slopes)
+
+
+def _det(_: Node, parts: list[Flow]) -> Flow:
+    value = parts[0].range
+    slack = determinant_slack(value, [part.range for part in parts[1:]])
+    value = intervals.add_down(value[0], -slack), intervals.add_up(value[1], slack)
+    return Flow(value, parts[0].error * _MORE + slack, parts[0].slopes)
 
 
 def _log_add(_: Node, parts: list[Flow]) -> Flow:
@@ -452,6 +525,7 @@ _RULES: dict[str, Callable[[Node, list[Any]], Flow]] = {
     "divide": _divide, "quotient": _quotient, "negative": _negative, "left_over": _left_over,
     "power": _power, "real_power": _power,
     "minimum": _extreme, "maximum": _extreme, "length": _length, "arctan2": _angle, "logaddexp": _log_add,
+    "interp": _interp, "solve": _solve, "det": _det,
 }  # fmt: skip
 _RULES |= {name: _function for name in (*ELEMENTARY, "absolute", "square")} | {name: _step for name in STEPS}
 
@@ -509,5 +583,7 @@ def _words(node: Node, flow: Any) -> str:
         return "a division by numbers that may be 0"
     if name in STEPS:
         return f"np.{name} that jumps"
+    if name == "solve":
+        return "a linear system whose matrix may be singular"
     known = np.all(np.isfinite(flow.range[0]) & np.isfinite(flow.range[1]))
     return f"np.{name} of numbers for which {'its slope' if known else 'it'} has no bound"

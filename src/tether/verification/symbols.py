@@ -14,6 +14,7 @@ import numpy as np
 from tether.trusted.reading import Symbols
 from tether.verification import arrays
 from tether.verification import reductions as _reductions  # noqa: F401 (fills the tables)
+from tether.verification import routines as _routines  # noqa: F401 (likewise)
 from tether.verification.arrays import (
     TermArray,
     alike,
