@@ -104,6 +104,8 @@ def _residual(given, inverse, rest):
     inverse[:] = 0.0
     for j in range(n):
         inverse[j, j] = 1.0
+        if not _largest(given, j) < 1e290:  # or factors may overflow on their way
+            return np.nan
         widening = up(backward_error(n) * _largest(given, j))
         for i in range(n):
             middle[i, j], radius[i, j] = _middle_of(given[0, i, j], given[1, i, j])

@@ -130,7 +130,7 @@ def solved(matrix: Interval, right: Interval) -> Solved:
     )
     wider = add_down(matrix[0], -widest[:, None, :]), add_up(matrix[1], widest[:, None, :])
     close = _inverses(0.5 * matrix[0] + 0.5 * matrix[1])
-    rest = _rest(close, wider)
+    rest = np.where((widest < 1e270)[:, None, :], _rest(close, wider), np.nan)  # factors may overflow
     exact = _product(close, tuple(part[:, :, None] for part in right))
     low, high = np.concatenate([close, exact[0]], axis=2), np.concatenate([close, exact[1]], axis=2)
     away = _away(rest, np.maximum(np.abs(low), np.abs(high)))
