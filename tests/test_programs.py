@@ -428,7 +428,7 @@ UNSUPPORTED = {
     "round": (lambda x, u: np.round(x), "`round` must be constant over each box"),
     "decimals": (lambda x, u: x.round(1), "`round` is bounded for whole numbers only"),
     "interp": (lambda x, u: np.interp(x, [0, 1, 1], [0, 1, 2]), "`interp` must be given finite points that rise"),
-    "interp of inputs": (lambda x, u: np.interp(x, [0, 1], [0, u[0, 0]]), "`interp` must be given a table of const"),
+    "interp of inputs": (lambda x, u: np.interp(x, [0, 1], [0, x[0, 0]]), "`interp` must be given a table of const"),
     "period": (lambda x, u: np.interp(x, [0, 1], [0, 1], period=2.0), "`interp` does not take `period`.*np.mod"),
     "inverse": (lambda x, u: np.linalg.inv(x[0, 0] * np.eye(9))[None, 0], "`linalg.inv` is bounded .*up to 8 rows"),
     "pseudo-inverse": (lambda x, u: np.linalg.pinv(x[:, :, None]), "`linalg.pinv` cannot be bounded"),

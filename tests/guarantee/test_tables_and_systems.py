@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from flint import arb, fmpq, fmpq_mat
 
+import tether
 from tether.programs import evaluate, trace
 from tether.verification import interpreter
 from tether.verification import tracing as verification
@@ -312,3 +313,37 @@ def test_jumps_have_no_slope_and_both_sides():
         assert (slopes[:, 0, 0, 2] == 1).all() and rounding[0, 0] < 1e-14
     for lower, upper, *_ in enclosed(CASES["pieces"], np.array([[-0.6, 0, 0]]), np.array([[-0.4, 0, 0]])):
         np.testing.assert_allclose([lower[0, 0], upper[0, 0]], [-1.2, 1.5])  # no third piece, no 0 of none
+
+
+def arm(s, u):
+    """A mass matrix, a drag by table, an angle and a friction in pieces."""
+    x, v = s.T
+    mass = np.stack(
+        [np.stack([2.0 + np.cos(x), 0.3 * np.cos(x)], 1), np.stack([0.3 * np.cos(x), 1.0 + 0.0 * x], 1)], 1
+    )
+    drag = np.interp(v, [-1.0, 0.0, 0.4, 1.0], [-0.5, 0.0, 0.1, 0.6])
+    forces = np.stack([u[:, 0] - drag, 0.2 * np.arctan2(v - 0.2, x - 2.0)], axis=1)
+    pull = np.linalg.solve(mass, forces[:, :, None])[:, :, 0]
+    friction = np.piecewise(v, [v < -0.5, v >= -0.5], [lambda w: 0.02 * w, 0.0])
+    return np.stack([x + 0.1 * v, v + 0.1 * (pull[:, 0] + pull[:, 1] - friction)], axis=1)
+
+
+def test_fitted_certified_verified(tmp_path):
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(-1, 1, (300, 2)), rng.uniform(-2, 2, (300, 1))
+    after = arm(states, controls) + rng.normal(0, 0.01, (300, 2))
+    schema = tether.make_schema(["x", "v"], ["u"])
+    data = tether.Transitions.from_arrays(
+        states, controls, after, episodes=np.arange(300) // 30, schema=schema
+    )
+    small = {"memories": 10, "hidden": (4,), "training": tether.TrainingConfig(steps=5), "leaves": 600}
+    model = tether.fit(data, trusted=arm, evidence="proved", **small)
+    assert tether.certify(model, arm).evidence == "proved"
+    tree = model.bounds.tree
+    inputs = rng.uniform(tree.lower, tree.upper, (100_000, 3))
+    found = model.predict(inputs[:, :2], inputs[:, 2:], details=True)
+    assert found.in_domain.all()
+    off = np.abs(found.next_states - arm(inputs[:, :2], inputs[:, 2:]))
+    assert (off <= found.delta).all()
+    tether.save(model, tmp_path / "model.safetensors")
+    assert tether.verify(tmp_path / "model.safetensors", arm).verified

@@ -27,6 +27,8 @@ from tether.verification.intervals import Array, Interval, add_down, add_up, mag
 _U = 2.0**-53
 _MORE = 1 + 2.0**-40
 _FAINT = 1e-322
+_NEARLY = 1 + 2.0**-48
+"""For at most ten roundings of sums of positive numbers."""
 
 
 # Tables -----------------------------------------------------------------------------------------------
@@ -172,13 +174,13 @@ def _away(rest: Array, size: Array) -> Array:
     """(B, n, m) how far solutions are from C b of that size; NaN where that cannot be shown."""
     count = rest.shape[1]
     top = size.max(axis=1, keepdims=True)
-    start = size * _MORE + (top * 1e-18 + 1e-300)
+    start = (size + (top * 1e-18 + 1e-300)) * _NEARLY
     try:
         guess = np.linalg.solve(np.eye(count) - rest, rest @ start)
     except np.linalg.LinAlgError:
         guess = np.full_like(start, np.nan)
-    guess = guess * (1 + 1e-6) + top * 1e-300 + 1e-300
-    reached = (rest @ (start + guess)) * _MORE + _FAINT
+    guess = guess * (1 + 2e-13) + 1e-300
+    reached = (rest @ (start + guess)) * _NEARLY + _FAINT
     shown = (guess >= 0) & (reached <= guess)
     # One column that is shown shows that the matrix is regular; each needs its own bound.
     return np.where(shown.all(axis=1, keepdims=True), guess, np.nan)
