@@ -89,9 +89,9 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
     claims = results.get("claims")
     verdicts = _run_verdicts(runs, certificate) if claims is None else [Verdict(**claim) for claim in claims]
     sections = [
-        Section("Verdicts", verdicts=verdicts),
+        Section("Verdicts", [SYMBOLS] if verdicts else [], verdicts=verdicts),
         Section("Failed runs", results.get("failed", [])),
-        Section("Results", [SYMBOLS], grids=_results_grids(results)),
+        Section("Results", [] if verdicts else [SYMBOLS], grids=_results_grids(results)),
         Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),
