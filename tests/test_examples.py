@@ -16,6 +16,7 @@ PRINTED = {
     "adapting_online.py": "certified as before: True",
     "black_box_mujoco.py": "picture: black_box_mujoco.png",
     "c_on_the_command_line.py": "guaranteed: no",
+    "certified_policy.py": "all in the tube: True",
     "fmu_in_fmpy.py": "Delta was shown again",
     "gradient_mpc_torch.py": "m from the goal",
     "mpc_casadi.py": "from the path",

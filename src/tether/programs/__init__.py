@@ -28,9 +28,11 @@ block, reshape, split, roll, take, ...); ``+ - * / ** % //``, abs, sqrt, cbrt, e
 log2, log10, sin, cos, tan, arcsin, arccos, arctan, arctan2, sinh, cosh, tanh, arcsinh, arccosh, arctanh,
 square, reciprocal, hypot, logaddexp, minimum, maximum, clip, min, max, float_power, deg2rad, rad2deg, sum,
 mean, prod, cumsum, cumprod, diff, ``@``, dot, inner, outer, tensordot, einsum, cross, polyval, linalg.norm;
-the functions of :mod:`math` on scalars; comparisons, where, select, ``if``, sign, floor, ceil, round and mod,
-which have a range over every box, and slopes where they do not jump. All else raises `EnclosureError`, naming
-the line.
+interp, searchsorted and digitize in tables of constants, piecewise, linalg.solve, inv and det of up to 8 rows
+(what LAPACK rounds is bounded by the backward error of LU with partial pivoting); the functions of
+:mod:`math` on scalars; comparisons, where, select, ``if``, sign, floor, ceil, round, mod and arctan2 at its
+cut, which have a range over every box, and slopes where they do not jump. All else raises `EnclosureError`,
+naming the line.
 """
 
 from tether.programs.boxes import Enclosure, Range, enclose, enclose_range, evaluate, program_of
