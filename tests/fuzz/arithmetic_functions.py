@@ -179,6 +179,69 @@ def clipped_slope(x: arb, c: arb) -> list[arb]:
     return [one_if(x > -abs(c), x < -abs(c)) * one_if(x < abs(c), x > abs(c))]
 
 
+TABLE = ((-1.0, 3.0), (0.5, -1.0), (2.0, 0.25), (9.81, 0.25), (1e5, 7.0))
+TABLE_SOURCE = "np.interp({0}, [-1.0, 0.5, 2.0, 9.81, 1e5], [3.0, -1.0, 0.25, 0.25, 7.0]"
+
+
+def piece(x: arb) -> int:
+    """How many points of the table lie below; on one of them two pieces meet."""
+    return sum(decided(x > point, x < point) for point, _ in TABLE)
+
+
+def look_up(x: arb) -> arb:
+    on = [value for point, value in TABLE if x == point]
+    if on:
+        return arb(on[0])
+    k = piece(x)
+    if k in (0, len(TABLE)):
+        return arb(TABLE[max(k - 1, 0)][1])
+    return arb(TABLE[k - 1][1]) + table_slope(x)[0] * (x - TABLE[k - 1][0])
+
+
+def table_slope(x: arb) -> list[arb]:
+    k = piece(x)
+    if k in (0, len(TABLE)):
+        return [arb(0)]
+    (x0, y0), (x1, y1) = TABLE[k - 1 : k + 1]
+    return [(arb(y1) - arb(y0)) / (arb(x1) - arb(x0))]
+
+
+def look_up_or_leave(x: arb) -> arb:
+    """With other values beyond the ends, where it jumps."""
+    beyond = decided(x < TABLE[0][0], x >= TABLE[0][0]), decided(x > TABLE[-1][0], x <= TABLE[-1][0])
+    return arb(-5) if beyond[0] else arb(0.125) if beyond[1] else look_up(x)
+
+
+def leaving_slope(x: arb) -> list[arb]:
+    if x == TABLE[0][0] or x == TABLE[-1][0]:
+        raise Jump
+    return table_slope(x)
+
+
+MATRIX = "np.stack([np.stack([2.0 + {0} * {0}, {1}], 1), np.stack([-1.0 * {1}, np.ones(len({0}))], 1)], 1)"
+
+
+def solution_slopes(x: arb, y: arb) -> list[arb]:
+    """Of ``(x - y²) / (2 + x² + y²)``."""
+    over, under = x - y * y, 2 + x * x + y * y
+    return [(under - over * 2 * x) / under**2, (-2 * y * under - over * 2 * y) / under**2]
+
+
+def inverse_slopes(x: arb, y: arb) -> list[arb]:
+    under = 2 + x * x + y * y
+    return [2 * x * y / under**2, -(under - 2 * y * y) / under**2]
+
+
+def side_of_half(x: arb) -> bool:
+    return decided(x < 0.5, x >= 0.5)
+
+
+def piece_slope(x: arb) -> list[arb]:
+    if x == 0.5:
+        raise Jump
+    return [arb(2)] if side_of_half(x) else [2 * x]
+
+
 def pi() -> arb:
     return arb.pi()
 
@@ -239,6 +302,9 @@ UNARY = {
     "mod": Function("np.mod({0}, {c})", modulo, modulo_slope, constants=PERIODS),
     "percent": Function("{0} % {c}", modulo, modulo_slope, constants=PERIODS),
     "floor divide": Function("{0} // {c}", lambda x, c: whole(x / c), lambda x, c: flat(x / c), constants=PERIODS),
+    "table": Function(TABLE_SOURCE + ")", look_up, table_slope),
+    "table with ends": Function(TABLE_SOURCE + ", left=-5.0, right=0.125)", look_up_or_leave, leaving_slope),
+    "piecewise": Function("np.piecewise({0}, [{0} < 0.5], [lambda v: 2.0 * v, lambda v: v * v])", lambda x: 2 * x if side_of_half(x) else x * x, piece_slope),
     "fmod": Function("np.fmod({0}, {c})", remainder, remainder_slope, constants=PERIODS),
 }  # fmt: skip
 BINARY = {
@@ -260,6 +326,9 @@ BINARY = {
     "dot": Function("np.stack([{0}, {1}], axis=1) @ np.array([1e8, -1.0])", lambda x, y: arb(1e8) * x - y, lambda x, y: [arb(1e8), arb(-1)], 2),
     "einsum": Function("np.einsum('ni,ni->n', np.stack([{0}, {1}], 1), np.stack([{1}, {0}], 1))", lambda x, y: 2 * x * y, lambda x, y: [2 * y, 2 * x], 2),
     "polyval": Function("np.polyval([0.3, -1.0, 0.1], {0}) * {1}", lambda x, y: ((arb(0.3) * x - 1) * x + arb(0.1)) * y, lambda x, y: [(2 * arb(0.3) * x - 1) * y, (arb(0.3) * x - 1) * x + arb(0.1)], 2),
+    "solve": Function(f"np.linalg.solve({MATRIX}, np.stack([{{0}}, {{1}}], 1)[:, :, None])[:, 0, 0]", lambda x, y: (x - y * y) / (2 + x * x + y * y), solution_slopes, 2),
+    "inv": Function(f"np.linalg.inv({MATRIX})[:, 0, 1]", lambda x, y: -y / (2 + x * x + y * y), inverse_slopes, 2),
+    "det": Function(f"np.linalg.det({MATRIX})", lambda x, y: 2 + x * x + y * y, lambda x, y: [2 * x, 2 * y], 2),
     "if positive": Function("np.where({0} > 0, {0}, {1})", lambda x, y: x if decided(x > 0, x <= 0) else y, lambda x, y: [step_side(x), 1 - step_side(x)], 2),
 }  # fmt: skip
 FUNCTIONS = UNARY | BINARY
