@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array
+from tether.foundation.kernels import compiled, in_threads
 from tether.geometry.cells import Cells
 
 Unseen = Literal["follow", "open"]
@@ -121,16 +122,12 @@ def calibrate_room(
 def local_scale(cells: Cells, seen: Spread) -> Array:
     """(K, P) spread of distances in each cell and around it, drawn towards that of all where rows are few."""
     whole = np.quantile(seen.distance, _QUANTILE, axis=0, method="higher")
-    owner, rows = _around(cells, seen.cell)
-    count = np.bincount(owner, minlength=len(cells))
+    around = _Around.of(cells, seen.cell)
     scale = np.zeros((len(cells), seen.distance.shape[1]))
-    some = np.flatnonzero(count)
-    last = np.cumsum(count)
-    place = last[some] - count[some] + np.ceil(_QUANTILE * (count[some] - 1)).astype(np.int64)
     for output, column in enumerate(seen.distance.T):
-        order = np.lexsort((column[rows], owner))
-        scale[some, output] = column[rows[order[place]]]
-    share = (count / (count + _PRIOR))[:, None]
+        scale[:, output] = around.quantile(column)
+    count = around.count[:, None]
+    share = count / (count + _PRIOR)
     return share * scale + (1 - share) * whole
 
 
@@ -143,17 +140,98 @@ def _visited(cells: Cells, cell: Numbers) -> NDArray[np.bool_]:
     return found
 
 
-def _around(cells: Cells, cell: Numbers) -> tuple[Numbers, Numbers]:
-    """Pairs of a cell and a row that lies in it or in a neighbour of it."""
-    order = np.argsort(cell, kind="stable")
-    count = np.bincount(cell, minlength=len(cells))
-    first = np.cumsum(count) - count
-    own = np.arange(len(cells))
-    owners = np.concatenate([own, cells.edges[:, 0], cells.edges[:, 1]])
-    sources = np.concatenate([own, cells.edges[:, 1], cells.edges[:, 0]])
-    sizes = count[sources]
-    starts = np.repeat(first[sources] - (np.cumsum(sizes) - sizes), sizes)
-    return np.repeat(owners, sizes), order[starts + np.arange(sizes.sum())]
+@dataclass(frozen=True, eq=False)
+class _Around:
+    """Rows that lie in a cell or in a neighbour of it.
+
+    There are as many pairs of these as rows times neighbours, dozens of times the data where inputs are many:
+    they are looked at cell by cell, and never held.
+
+    Attributes:
+        order: (N,) rows, cell by cell.
+        first: (K + 1,) where those of each cell begin.
+        begin: (K + 1,) where the list of each cell begins in `near`.
+        near: the cell itself and its neighbours.
+    """
+
+    order: Numbers
+    first: Numbers
+    begin: Numbers
+    near: Numbers
+
+    @classmethod
+    def of(cls, cells: Cells, cell: Numbers) -> _Around:
+        """From the cell (N,) of each row."""
+        own = np.arange(len(cells))
+        owners = np.concatenate([own, cells.edges[:, 0], cells.edges[:, 1]])
+        sources = np.concatenate([own, cells.edges[:, 1], cells.edges[:, 0]])
+        near = sources[np.argsort(owners, kind="stable")]
+        return cls(
+            np.argsort(cell, kind="stable"), _begins(cell, len(cells)), _begins(owners, len(cells)), near
+        )
+
+    @property
+    def count(self) -> Numbers:
+        """(K,) how many rows there are around each cell."""
+        return np.add.reduceat(np.diff(self.first)[self.near], self.begin[:-1])
+
+    def quantile(self, values: Array) -> Array:
+        """(K,) of values (N,) around each cell; 0 where there are none."""
+        found, ordered = np.zeros(len(self.begin) - 1), values[self.order]
+
+        def run(part: slice) -> None:
+            _select(ordered, self.first, self.begin, self.near, part.start, part.stop, _QUANTILE, found)
+
+        in_threads(run, len(found))
+        return found
+
+
+def _begins(owner: Numbers, count: int) -> Numbers:
+    """(K + 1,) where each of K owners begins in a sorted list."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))])
+
+
+@compiled
+def _at_place(values, place):
+    """The value that sorting would put there; values are moved. NumPy's own takes ten seconds to compile."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot, left, right = values[(low + high) // 2], low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if place <= right:
+            high = right
+        elif place >= left:
+            low = left
+        else:
+            return values[place]
+    return values[place]
+
+
+@compiled
+def _select(values, first, begin, near, start, stop, share, found):
+    """The value at a share of those around each cell, counted upward."""
+    for cell in range(start, stop):
+        neighbours = near[begin[cell] : begin[cell + 1]]
+        total = 0
+        for k in neighbours:
+            total += first[k + 1] - first[k]
+        if total == 0:
+            continue
+        around = np.empty(total)
+        filled = 0
+        for k in neighbours:
+            size = first[k + 1] - first[k]
+            around[filled : filled + size] = values[first[k] : first[k + 1]]
+            filled += size
+        found[cell] = _at_place(around, int(np.ceil(share * (total - 1))))
 
 
 def _elsewhere(cells: Cells, seen: Spread) -> tuple[Array, NDArray[np.bool_]]:
