@@ -172,7 +172,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_an_unsupported_suffix(tmp_path: Path) -> None:
     (tmp_path / "log.xlsx").write_text("x")
-    with pytest.raises(ValueError, match=r"must be one of \.csv, \.npz, \.parquet; got '\.xlsx'"):
+    with pytest.raises(ValueError, match=r"must be one of \.csv, \.npz, \.parquet, \.npy; got '\.xlsx'"):
         read_table(tmp_path / "log.xlsx")
 
 

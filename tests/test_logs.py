@@ -103,7 +103,7 @@ def test_the_same_file_twice_is_refused(folder: Path) -> None:
     ("source", "message"),
     [
         ("logs/*.parquet", r"`.*logs/\*\.parquet` must match at least one file; it matches none"),
-        ("empty", r"`.*empty` must hold files to read \(\.csv, \.npz, \.parquet\); it holds none"),
+        ("empty", r"`.*empty` must hold files to read \(\.csv, \.npz, \.parquet, \.npy\); it holds none"),
         ("absent.csv", r"`.*absent.csv` must be a file; there is none"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tables and probes from ``.npz``, ``.csv``, ``.parquet``, pandas and polars data frames."""
+"""Tables and probes from ``.npz``, ``.npy``, ``.csv``, ``.parquet``, pandas and polars data frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Table = Mapping[str, NDArray[Any]]
 _PARQUET_ERRORS = (OSError, MemoryError, OverflowError, KeyError, NotImplementedError, UnicodeDecodeError)
 MISSING = ("", "nan", "<NA>", "NaT")
 """How what is not there is written."""
-READABLE = (".csv", ".npz", ".parquet")
+READABLE = (".csv", ".npz", ".parquet", ".npy")
 """How the names of files end that can be read."""
 
 
@@ -59,7 +59,7 @@ def read_table(source: str | Path | Any) -> Table:
     kind = path.suffix.lower()
     if kind not in READABLE:
         raise ValueError(f"`{path}` must be one of {', '.join(READABLE)}; got '{path.suffix}'. Convert it.")
-    return {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}[kind](path)
+    return {".csv": _read_csv, ".npz": _read_npz, ".npy": map_npy, ".parquet": _read_parquet}[kind](path)
 
 
 def _read_frame(frame: Any) -> Table:
@@ -163,7 +163,27 @@ def _read_npz(path: Path) -> Table:
     return table
 
 
-def _read_parquet(path: Path) -> Table:
+def map_npy(path: Path) -> Table:
+    """Columns that stay on disk: fields of a structured array, or ``x0, x1, ...`` of a matrix."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
+        raise ValueError(f"`{path}` must be an .npy file of numbers; {_first_line(error)}.") from None
+    if array.dtype.names and array.ndim == 1:
+        _check_names(path, array.dtype.names)
+        return {name: array[name] for name in array.dtype.names}
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"`{path}` must hold a matrix of numbers or named fields; got {array.dtype} of shape "
+            f"{array.shape}."
+        )
+    _check_names(path, range(array.shape[1]))  # type: ignore[arg-type]
+    return {f"x{k}": array[:, k] for k in range(array.shape[1])}
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """A file of which row groups can be read."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -173,14 +193,19 @@ def _read_parquet(path: Path) -> Table:
         ) from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            about = file.metadata
-            groups = [about.row_group(k).total_byte_size for k in range(about.num_row_groups)]
-            _check_size(path, max(sum(groups), 8 * about.num_rows * about.num_columns))
             _check_names(path, file.schema_arrow.names)
-            table = file.read()
-        return {name: table.column(name).to_numpy() for name in table.column_names}
+            yield file
     except (*_PARQUET_ERRORS, pyarrow.ArrowException) as error:
         raise ValueError(f"`{path}` must be a parquet file; {_first_line(error)}.") from None
+
+
+def _read_parquet(path: Path) -> Table:
+    with open_parquet(path) as file:
+        about = file.metadata
+        groups = [about.row_group(k).total_byte_size for k in range(about.num_row_groups)]
+        _check_size(path, max(sum(groups), 8 * about.num_rows * about.num_columns))
+        table = file.read()
+        return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 def _first_line(error: BaseException) -> str:

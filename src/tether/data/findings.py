@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tether.foundation.documents import shorten
+
+_DOUBT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class LogReport:
         history_only: rows that have too few older rows and only serve as history.
         unread: a column that looks like a time, was not named as one, and does not advance evenly.
         uneven: how many of its steps are not as long as the rest.
+        sampled: transitions that were kept, where they were to be fewer than were made; else None.
     """
 
     tables: int
@@ -53,11 +57,12 @@ class LogReport:
     history_only: int = 0
     unread: str = ""
     uneven: int = 0
+    sampled: int | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
         """One line for each thing that was done; none for one table that was taken as it is."""
-        found = tuple(self._found())
+        found = (*self._found(), *self._sampled())
         if not found and self.tables == 1:
             return ()
         total = (
@@ -101,6 +106,15 @@ class LogReport:
         if self.step is not None:
             origin = "asked for" if self.resampled is not None else "the median"
             yield f"step: {self.step:.6g} ({origin}); M must advance by it"
+
+    def _sampled(self) -> Iterator[str]:
+        if self.sampled is not None:
+            # Hoeffding's bound, which also holds for draws without replacement.
+            off = math.sqrt(math.log(2 / _DOUBT) / (2 * self.sampled))
+            yield (
+                f"sampled: {_count(self.sampled, 'transition')}, all equally likely, and one at least of "
+                f"every episode; a share of them is within {off:.2%} of that of all ({1 - _DOUBT:.1%} sure)"
+            )
 
 
 def _count(number: int, noun: str) -> str:

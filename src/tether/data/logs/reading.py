@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tether.data.findings import LogReport
 from tether.data.logs.blocks import cut_blocks
 from tether.data.logs.gaps import drop_repeated, split_at_gaps
 from tether.data.logs.history import has_history, with_histories
+from tether.data.logs.pieces import read_pieces, sample
 from tether.data.logs.resampling import resample
 from tether.data.logs.rows import Rows, drop_invalid, read_rows
 from tether.data.logs.settings import LogConfig
@@ -36,16 +37,38 @@ def read_log(source: Any, *, config: LogConfig | None = None, **settings: Any) -
             `time`, `step`, `block`, `drop_invalid`, `history`, `angles`, ...
     """
     config = _settled(config, settings)
+    if config.most_rows is not None:
+        return sample(stream_log(source, config), config.most_rows)
     sources = find_sources(source)
     rows, count = read_rows(sources, config, paired=True)
-    clock, uneven = rows.unread
-    report = LogReport(len(sources), count, unread=clock, uneven=uneven)
     with naming(source if isinstance(source, str | Path) else None):
-        schema = config.schema
-        rows, report = _cleaned(rows, config, report)
-        rows, report = _at_one_step(rows, config, report)
-        rows, report = _cut(rows, config, report)
-        return _transitions(rows, schema, config, report)
+        return _made(rows, count, len(sources), config)
+
+
+def stream_log(source: Any, config: LogConfig) -> Iterator[Transitions]:
+    """The transitions of a log, piece by piece; episodes are numbered anew in each, and none is in two."""
+    for name, table in read_pieces(source, config):
+        with naming(name or None):
+            rows, count = read_rows([table], config, names=(name,))
+            try:
+                yield _made(rows, count, 1, config)
+            except _NothingLeftError:
+                continue
+
+
+def _made(rows: Rows, count: int, tables: int, config: LogConfig) -> Transitions:
+    """Transitions of rows, of which there were so many in so many tables."""
+    clock, uneven = rows.unread
+    report = LogReport(tables, count, unread=clock, uneven=uneven)
+    schema = config.schema
+    rows, report = _cleaned(rows, config, report)
+    rows, report = _at_one_step(rows, config, report)
+    rows, report = _cut(rows, config, report)
+    return _transitions(rows, schema, config, report)
+
+
+class _NothingLeftError(ValueError):
+    """No row has what makes a transition of it."""
 
 
 def read_transitions(
@@ -168,7 +191,7 @@ def _transitions(rows: Rows, schema: Schema, config: LogConfig, report: LogRepor
         here = np.flatnonzero(followed & remembered)
         outcomes = rows.values[here + 1, :dx]
     if len(here) == 0 and (older or config.next_states is None):
-        raise ValueError(_nothing_left(report, older))
+        raise _NothingLeftError(_nothing_left(report, older))
     states, controls = (with_histories(rows, config, *columns)[here] for columns in ((0, dx), (dx, dx + du)))
     made = Transitions.from_arrays(states, controls, outcomes, episodes=rows.episodes[here], schema=schema)
     episodes = len(np.unique(made.episodes))

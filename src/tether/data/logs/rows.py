@@ -75,17 +75,19 @@ class Rows:
         return f"row {self.places[row]}" + (f" of {name}" if name else "")
 
 
-def read_rows(sources: Sequence[Any], config: LogConfig, *, paired: bool = False) -> tuple[Rows, int]:
+def read_rows(
+    sources: Sequence[Any], config: LogConfig, *, paired: bool = False, names: tuple[str, ...] | None = None
+) -> tuple[Rows, int]:
     """The rows of all tables, those with missing or invalid values still among them; and their number.
 
     Those without an episode, if such may be dropped, are only in the number. Where they are to be paired, a
-    time that was not named as one is looked at.
+    time that was not named as one is looked at. Sources may be tables, with names for messages.
     """
     parts: list[Rows] = []
     size = count = 0
     for source in sources:
         with naming(source):
-            table = read_table(source)
+            table = source if isinstance(source, dict) else read_table(source)
             part = _rows_of(table, config, paired=paired)
         parts.append(part)
         count += len(next(iter(table.values()), ()))
@@ -95,7 +97,7 @@ def read_rows(sources: Sequence[Any], config: LogConfig, *, paired: bool = False
                 f"`data` must hold at most {LARGEST_TABLE:,} bytes of numbers; got more. Read fewer "
                 "files at once."
             )
-    names = tuple(
+    names = names or tuple(
         str(source) if isinstance(source, str) or hasattr(source, "parts") else "" for source in sources
     )
     return _together(parts, names), count

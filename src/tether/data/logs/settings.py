@@ -40,6 +40,8 @@ class LogConfig:
         not_angles: columns that jump by a turn like an angle that wraps, and are none.
         units: unit of each column, by name.
         independent_rows: every row is an episode of its own; needs `next_states`.
+        most_rows: read the log in pieces, so that it may be larger than memory, and keep a sample of at most
+            so many transitions, with rows of every episode; None: keep all.
     """
 
     states: Sequence[str]
@@ -56,6 +58,7 @@ class LogConfig:
     not_angles: Sequence[str] = ()
     units: Mapping[str, str] | None = None
     independent_rows: bool = False
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("states", "controls", "next_states", "angles", "not_angles"):
@@ -66,6 +69,10 @@ class LogConfig:
             self._needs_time("step")
         if self.block is not None:
             self._check_block()
+        if self.most_rows is not None:
+            check_whole("most_rows", self.most_rows, least=1, most=MOST_ROWS)
+            if self.independent_rows:
+                raise ValueError("`most_rows` must come with episodes; got independent rows.")
         self._check_history()
         self._check_outcomes()
 
