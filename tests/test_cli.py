@@ -405,7 +405,7 @@ def test_a_delta_that_no_number_of_leaves_keeps(refused: Refusal) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fragment"),
     [
-        ("log.txt", b"x", "must be one of .csv, .npz, .parquet; got '.txt'"),
+        ("log.txt", b"x", "must be one of .csv, .npz, .parquet, .npy; got '.txt'"),
         ("log.npz", b"x,v\n1,2\n", "must be an .npz file of plain arrays"),
         ("log.parquet", b"x,v\n1,2\n", "must be a parquet file"),
         ("log.csv", b"\xff\xfe\x00", "must be a CSV file in UTF-8"),

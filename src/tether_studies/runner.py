@@ -1,4 +1,7 @@
-"""Runs of studies in parallel processes, each with files of its own: a killed study goes on where it was."""
+"""Runs of studies in parallel, each with files of its own: a killed study goes on where it was.
+
+In processes of this machine, or on a cluster whose workers see the same folder.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,7 @@ from tether.fitting import (
 )
 from tether.foundation.atomic import write_bytes, write_json, write_text
 from tether.foundation.errors import StorageError
+from tether.foundation.executors import in_processes
 from tether.foundation.progress import Report, Reporter
 from tether.model import Model
 from tether.report.explorer import explorable, explorer_data
@@ -51,24 +55,41 @@ def run_all(
 
     Args:
         stages: a stage begins when the one before has ended.
-        jobs: processes at a time, one thread each.
+        jobs: processes at a time, one thread each; 1: this one. A cluster in use takes their place.
         watch: told every two seconds how things stand.
     """
     everything = [task for stage in stages for task in stage]
     for task in everything:
         task.failure.unlink(missing_ok=True)
         task.progress.unlink(missing_ok=True)
-    watcher = Watcher(everything)
-    context = multiprocessing.get_context("spawn")
-    for stage in stages:
-        missing = [task for task in stage if not task.done]
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process) as pool:
-            pending: set[Future] = {pool.submit(_perform, task) for task in missing}
-            while pending:
-                _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
-                if watch is not None:
-                    watch(watcher.look())
+    with _watched(everything, watch):
+        for stage in stages:
+            missing = [task for task in stage if not task.done]
+            for _ in in_processes(jobs).map(_perform_once, zip(missing)):
+                pass
     return [task for task in everything if not task.done]
+
+
+@contextmanager
+def _watched(tasks: Sequence[Task], watch: Callable[[Overview], None] | None) -> Iterator[None]:
+    """Tells every two seconds, and at the end, how tasks stand."""
+    if watch is None:
+        yield
+        return
+    watcher, ended = Watcher(tasks), threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(2.0):
+            watch(watcher.look())
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    watch(watcher.look())
 
 
 def outcome_of(plan: Plan, folder: Path) -> Outcome:
@@ -83,10 +104,19 @@ def outcome_of(plan: Plan, folder: Path) -> Outcome:
     return Outcome(plan.scale, runs, arrays, plan.options, data)
 
 
+def _perform_once(task: Task) -> None:
+    """A task that another process may have done before it was killed."""
+    _begin_process()
+    if not task.done:
+        _perform(task)
+
+
+@cache
 def _begin_process() -> None:
-    """One thread for sums, and an end when the parent ends, however it ends."""
+    """One thread for sums, and of a worker an end when its parent ends, however it ends."""
     torch.set_num_threads(1)
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    if multiprocessing.parent_process() is not None:
+        threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
 
 
 def _leave_with(parent: int) -> None:

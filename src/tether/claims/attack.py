@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -24,6 +24,7 @@ from torch import nn
 
 from tether.claims.construction import search as search_everywhere
 from tether.data import Array
+from tether.foundation.executors import current, in_processes, is_spread, spread_over
 from tether.foundation.limits import MOST_DRAWS, check_processes, check_seed, check_whole
 from tether.foundation.progress import Report
 from tether.foundation.shown import Facts, Shown, measured
@@ -94,6 +95,7 @@ def attack(
     seed: int = 0,
     progress: Report | None = None,
     jobs: int | None = None,
+    client: Any | None = None,
 ) -> Attack:
     """Searches for a counter-example to the model's certificate.
 
@@ -109,6 +111,7 @@ def attack(
         progress: told (inputs tried, inputs to try).
         jobs: processes, as joblib counts them (-1: all cores); None: all cores, once the first shard shows
             that this takes longer than starting them. An M with `jobs` of its own keeps to those.
+        client: of a Dask cluster that does it instead, or the address of its scheduler.
     """
     check_whole("evaluations", evaluations, least=1, most=MOST_DRAWS)
     check_seed("seed", seed)
@@ -120,8 +123,23 @@ def attack(
             "certificate to attack."
         )
     trusted = as_trusted(trusted)
-    if not model.tether.limited:
-        return _attack_everywhere(model, trusted, evaluations, seed, progress)
+    with spread_over(client):
+        if not model.tether.limited:
+            return _attack_everywhere(model, trusted, evaluations, seed, progress)
+        return _attack(model, trusted, evaluations, seed, progress, jobs)
+
+
+def _attack(
+    model: Model,
+    trusted: TrustedModel,
+    evaluations: int,
+    seed: int,
+    progress: Report | None,
+    jobs: int | None,
+) -> Attack:
+    """Of a claim over cells or leaves."""
+    if is_spread():
+        trusted = replace(trusted, jobs=1)  # a worker asks M itself
     # Without the network, which need not travel.
     bare = Model(nn.Identity(), model.frame, model.tether)
     shards = max(1, min(_SHARDS, evaluations // _SHARD_BUDGET))
@@ -152,19 +170,15 @@ _Task = tuple[int, SeedSequence, int]
 
 
 def _run(search: _Search, tasks: list[_Task], jobs: int | None, progress: Report | None) -> Iterator[_Find]:
-    """What each shard finds, in order; the first one in this process, to see what it takes."""
+    """What each shard finds, in order; without a cluster the first in this process, to see what it takes."""
+    if is_spread():
+        yield from current().map(search.run, tasks)
+        return
     begun = time.monotonic()
     yield search.run(*tasks[0], progress)
     seconds = (time.monotonic() - begun) * (len(tasks) - 1)
     rest = tasks[1:]
-    workers = _workers(search.trusted, jobs, len(rest), seconds)
-    if workers == 1:
-        yield from (search.run(*task) for task in rest)
-        return
-    # Sent as they are: Numba would compile anew for arrays that joblib had mapped read-only.
-    parallel = joblib.Parallel(n_jobs=workers, return_as="generator", max_nbytes=None)
-    found: Any = parallel(joblib.delayed(search.run)(*task) for task in rest)
-    yield from found
+    yield from in_processes(_workers(search.trusted, jobs, len(rest), seconds)).map(search.run, rest)
 
 
 def _workers(trusted: TrustedModel, jobs: int | None, shards: int, seconds: float) -> int:

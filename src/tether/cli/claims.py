@@ -10,6 +10,7 @@ import typer
 from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
+    Scheduler,
     TrustedSpec,
     claiming_model,
     command_line,
@@ -73,17 +74,18 @@ def verify_command(
         Path | None,
         typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
     ] = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Establish a claim again from a model file, an exported one or a tube, and the trusted model alone."""
     if model.suffix == ".json":
-        verify_tube_file(model, trusted, of)
+        verify_tube_file(model, trusted, of, scheduler)
         return
     with starting():
         from tether.export import verify
         from tether.trusted.loading import load_trusted
     path = model_file(model)
     with console_reporter(console)("Verify") as progress:
-        result = verify(path, load_trusted(trusted), certificate, progress)
+        result = verify(path, load_trusted(trusted), certificate, progress, client=scheduler)
     for name, (largest, median) in result.deltas.items():
         say(f"{name}: delta at most {largest:.6g}, median {median:.6g}")
     for line in (result.statement, *result.notes):
@@ -109,6 +111,7 @@ def attack_command(
         typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
     ] = None,
     policy: Annotated[str | None, typer.Option(help="Of a tube with feedback: file.py:policy.")] = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Search for a counter-example to a model's certificate, or for a rollout that leaves a tube."""
     if model.suffix == ".json":
@@ -122,7 +125,15 @@ def attack_command(
     known = load_trusted(trusted)
     learned = claiming_model(model, known, "certificate to attack")
     with console_reporter(console)("Attack") as progress:
-        found = attack(learned, known, evaluations=evaluations, seed=seed, progress=progress, jobs=jobs)
+        found = attack(
+            learned,
+            known,
+            evaluations=evaluations,
+            seed=seed,
+            progress=progress,
+            jobs=jobs,
+            client=scheduler,
+        )
     unit = learned.schema.unit(found.output)
     distance, claimed = (f"{value:.6g} {unit}".rstrip() for value in (found.distance, found.delta))
     evidence = learned.bounds.evidence if learned.tether.limited else Proved()

@@ -24,6 +24,7 @@ from tether.cli.parsing import (
 from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
+    Scheduler,
     TrustedSpec,
     command_line,
     console,
@@ -37,6 +38,7 @@ from tether.foundation.progress import console_reporter
 
 if TYPE_CHECKING:
     from tether.data import Jitter, Probes, Transitions
+    from tether.data.logs import LogConfig
     from tether.data.logs.inputs import Inputs
     from tether.files.runs import RunFolder
     from tether.fitting import FitConfig
@@ -46,7 +48,9 @@ if TYPE_CHECKING:
 
 DataPaths = Annotated[
     list[str],
-    typer.Option(help="A .csv, .npz or .parquet file, a folder, or a pattern 'logs/*.csv'; may be repeated."),
+    typer.Option(
+        help="A .csv, .npz, .parquet or .npy file, a folder, or a pattern 'logs/*.csv'; may be repeated."
+    ),
 ]
 EpisodeColumn = Annotated[
     str | None, typer.Option(help="Column of the episode id; without it each file is one episode.")
@@ -104,6 +108,10 @@ def fit(
         str, typer.Option(help="Units, as column=unit, comma separated; the last = counts.")
     ] = "",
     independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
+    most_rows: Annotated[
+        int | None,
+        typer.Option(help="Read in pieces, fit to a sample of so many transitions, measure on all held out."),
+    ] = None,
     probes: Annotated[
         str, typer.Option(help="A file, a box 'v=0,x=-5:5' (other columns as in the data), or 'jitter=0.1'.")
     ] = "jitter=0.1",
@@ -170,6 +178,7 @@ def fit(
         int | None, typer.Option(help="Processes for a slow trusted model; -1: all cores.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    scheduler: Scheduler = None,
     seed: int = 0,
     resume: Annotated[
         bool, typer.Option(help="Continue an interrupted run with the same arguments.")
@@ -183,6 +192,7 @@ def fit(
         from tether.evidence import as_evidence
         from tether.files.runs import RunFolder
         from tether.fitting import FitConfig, resolve_target
+        from tether.foundation.executors import spread_over
         from tether.learning.training import TrainingConfig
         from tether.trusted.loading import load_trusted
     reading = LogConfig(
@@ -200,6 +210,7 @@ def fit(
         not_angles=names(not_angle),
         units=pairs("unit", unit),
         independent_rows=independent_rows,
+        most_rows=most_rows,
     )
     transitions = read_log(data[0] if len(data) == 1 else data, config=reading)
     model = load_trusted(trusted)
@@ -231,11 +242,13 @@ def fit(
     omega = probes_asked(probes, probe_count, transitions, seed)
     resolve_target(config.target, transitions)
     model = model if jobs is None else replace(model, jobs=jobs)
-    folder = RunFolder.create(out, command_line(), resume=resume)
-    for line in transitions.report.lines if transitions.report else ():
-        say(line)
-    with naming(data[0] if len(data) == 1 else None, _ABOUT_DATA):
+    with spread_over(scheduler), naming(data[0] if len(data) == 1 else None, _ABOUT_DATA):
+        folder = RunFolder.create(out, command_line(), resume=resume)
+        for line in transitions.report.lines if transitions.report else ():
+            say(line)
         _fit(transitions, model, omega, config, folder, describe_sources(data))
+        if most_rows is not None:
+            _measure_all(out, model, data, transitions, reading, config)
 
 
 _ABOUT_DATA = ("`transitions`", "`probes`", "columns", "`radii`", "numbers")
@@ -265,6 +278,26 @@ def _fit(
         reporter=console_reporter(console),
     )
     show_comparison(comparison, folder.finish(comparison, name=f"fit of {data}"))
+
+
+def _measure_all(
+    out: Path,
+    trusted: TrustedModel,
+    data: list[str],
+    sampled: Transitions,
+    reading: LogConfig,
+    config: FitConfig,
+) -> None:
+    """What a sample was fitted to, against all that was held out."""
+    from tether.files.storage import load
+    from tether.fitting.streaming import measure_log
+    from tether.foundation.atomic import write_json
+
+    model = load(model_file(out), trusted=trusted)
+    found = measure_log(model, trusted, data, sampled, reading=reading, config=config)
+    write_json(out / "whole.json", found.as_dict())
+    for line in found.lines:
+        say(line)
 
 
 def predict(

@@ -14,7 +14,7 @@ import typer
 from tether.cli.commands import app
 from tether.cli.starting import Interruption, interruptible
 from tether.cli.terminal import command_name
-from tether.foundation.errors import CertificateError
+from tether.foundation.errors import CertificateError, ClusterError
 from tether.foundation.printing import make_console, one_line
 
 # Of click, which newer versions of typer carry along and older ones import.
@@ -91,7 +91,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OSError):
         place = "" if error.filename is None else f"`{error.filename}` "
         return _fail(f"{place}must be readable and writable; {error.strerror or error}.", 2)
-    if isinstance(error, ValueError | TypeError) and str(error):
+    if isinstance(error, ValueError | TypeError | ClusterError) and str(error):
         return _fail(str(error), 2)
     if isinstance(error, MemoryError):
         return _fail(f"there must be memory enough; there is not ({error or 'none left'}). {_SHOWN}", 2)

@@ -24,6 +24,10 @@ ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of 
 TrustedSpec = Annotated[
     str, typer.Option(help="The trusted model: module:name or file.py:name, a function or a TrustedModel.")
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler, tcp://host:port, whose workers do what can be spread."),
+]
 
 
 def say(text: str = "", style: str = "", *, wrap: bool = True) -> None:

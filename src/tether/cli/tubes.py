@@ -12,6 +12,7 @@ from tether.cli.parsing import box as parsed_box
 from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
+    Scheduler,
     TrustedSpec,
     claiming_model,
     command_line,
@@ -62,6 +63,7 @@ def tube_command(
     episode: Annotated[
         str | None, typer.Option(help="Column of the held-out data that numbers episodes.")
     ] = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Sets that hold every rollout of the learned model for many steps, whatever its weights."""
     beside = [out, out.with_suffix(".html"), out.with_suffix(".png")]
@@ -85,7 +87,7 @@ def tube_command(
     applied, policy = _controls(controls, learned, steps)
     begin = _start(start, learned)
     options: dict[str, Any] = {"steps": steps, "generators": generators, "halvings": halvings, "cuts": cuts}
-    options["weights"] = weights
+    options |= {"weights": weights, "client": scheduler}
     found = tube(learned, known, begin, applied if policy is None else policy, **options)
     where = os.path.relpath(model_file(model).resolve(), out.resolve().parent)
     found = replace(found, about={**found.about, "model": where})
@@ -115,12 +117,13 @@ def tube_command(
         raise typer.Exit(1)
 
 
-def verify_tube_file(path: Path, trusted: str, model: Path | None) -> None:
+def verify_tube_file(path: Path, trusted: str, model: Path | None, scheduler: str | None = None) -> None:
     """Shows a tube again, from its file, the model file and the trusted model alone."""
     with starting():
+        from tether.foundation.executors import spread_over
         from tether.trusted.loading import load_trusted
         from tether.verification.tubes import verify_tube
-    with console_reporter(console)("Verify") as progress:
+    with spread_over(scheduler), console_reporter(console)("Verify") as progress:
         result = verify_tube(path, load_trusted(trusted), model, progress)
     say(result.statement)
     if result.ended:

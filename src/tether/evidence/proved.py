@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -13,12 +14,15 @@ from tether.evidence.evidence import Claimed, Evidence
 from tether.evidence.expansions import Expander, Leaves, Look, expand_boxes, middles, needed_remainder
 from tether.evidence.question import Question
 from tether.evidence.ranges import Range, proved_range
+from tether.foundation.executors import current
 from tether.geometry.cells import Cells
 from tether.programs import EnclosureError, Program, evaluate
 from tether.trusted import TrustedModel
 
 _LINEAR = 1e-9
 """Relative width of a derivative up to which it counts as constant over the box; no proof rests on it."""
+_LEAVES = 4096
+"""Boxes that are proved in one go."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,9 @@ class _Enclosed(Expander):
         for k in np.unique(output):
             rows = order[output[order] == k]
             angle = bool(self.question.schema.output_angles[k])
-            pinned = self.question.pinned
-            parts.append(expand_boxes(self.programs[k], lower[rows], upper[rows], pinned=pinned, angle=angle))
+            prove = partial(expand_boxes, self.programs[k], pinned=self.question.pinned, angle=angle)
+            shares = (rows[start : start + _LEAVES] for start in range(0, len(rows), _LEAVES))
+            parts += current().map(prove, ((lower[share], upper[share]) for share in shares))
         return Leaves.joined(parts).take(np.argsort(order))
 
     def look(self, inputs: Array) -> Look:

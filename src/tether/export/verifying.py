@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tether.foundation.errors import CertificateError
+from tether.foundation.executors import spread_over
 from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel
 from tether.verification import Verification
@@ -27,6 +29,7 @@ def verify(
     progress: Report | None = None,
     *,
     seed: int = 0,
+    client: Any | None = None,
 ) -> Verification:
     """Establishes the claim of a model file, or of an exported file, again from it and M alone.
 
@@ -36,6 +39,7 @@ def verify(
         certificate: a ``certificate.json`` that must say the same; by default the one beside a run's model.
         progress: told (cells or draws done, to do).
         seed: of the draws that `statistical` evidence is tested with.
+        client: of a Dask cluster that shows leaves or cells, or the address of its scheduler.
 
     Raises:
         CertificateError: something does not match or cannot be shown; the message names it.
@@ -43,7 +47,8 @@ def verify(
     """
     home, _, function = READERS.get(Path(path).suffix, "tether.verification:verify").partition(":")
     show: Callable[..., Verification] = getattr(import_module(home), function)
-    return show(path, trusted, certificate, progress, seed=seed)
+    with spread_over(client):
+        return show(path, trusted, certificate, progress, seed=seed)
 
 
 def refuse_program(path: str | Path, *_: object, **__: object) -> Verification:

@@ -33,6 +33,7 @@ from tether.fitting.methods import (
     train_method,
 )
 from tether.fitting.problem import Problem, prepare
+from tether.foundation.executors import spread_over
 from tether.foundation.progress import Reporter, silent, watched
 from tether.learning.training import Evaluation, History, TrainingConfig
 from tether.model import Model
@@ -173,6 +174,7 @@ def fit(
     network: nn.Module | None = None,
     reporter: Reporter | None = None,
     config: FitConfig | None = None,
+    client: Any | None = None,
     **settings: Any,
 ) -> Model:
     """Learns a model of `transitions` that stays within a bounded distance of `trusted`.
@@ -186,6 +188,7 @@ def fit(
         network: a module from features to outputs, instead of an MLP.
         reporter: opens progress displays; by default in a terminal or notebook (`tether.silent`: never).
         config: all settings at once.
+        client: of a Dask cluster that asks M and proves leaves, or the address of its scheduler.
         settings: fields of :class:`FitConfig`, instead of `config`, and those of :class:`LogConfig`.
     """
     reading = {name: settings.pop(name) for name in sorted(_READING & set(settings))}
@@ -197,9 +200,10 @@ def fit(
             f"{type(network).__name__}."
         )
     reporter = reporter or watched()
-    problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
-    learned = learn_method(problem, method_of(config), config, network=network, reporter=reporter)
-    learned.model.record |= _coverage(problem, learned.model)
+    with spread_over(client):
+        problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+        learned = learn_method(problem, method_of(config), config, network=network, reporter=reporter)
+        learned.model.record |= _coverage(problem, learned.model)
     return learned.model
 
 

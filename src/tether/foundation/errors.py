@@ -13,3 +13,7 @@ class CertificateError(RuntimeError):
 
 class StorageError(ValueError):
     """A file is not what it should be: corrupt, foreign, or of a newer format."""
+
+
+class ClusterError(RuntimeError):
+    """Workers, or who gives them their work, were lost."""

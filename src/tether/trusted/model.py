@@ -1,8 +1,7 @@
 """What a trusted model (M) is: any callable ``(states (N, dx), controls (N, du)) -> (N, P)``.
 
 It may be a formula, a simulator or a black box. It is checked once, at the door, and called in
-batches; a slow one is spread over processes with joblib, whose own backends (Dask, Ray) plug in
-through ``joblib.parallel_config``.
+batches; a slow one is spread over processes, or over a cluster (:mod:`tether.foundation.executors`).
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether.data import MOST_RADIANS, Array, Schema, Target
 from tether.foundation.errors import TrustedModelError
+from tether.foundation.executors import in_processes, is_spread
 from tether.foundation.limits import check_processes
 from tether.foundation.progress import Report
 
@@ -33,6 +32,8 @@ Function = Callable[[Array, Array], ArrayLike]
 
 _BATCH = 1 << 16
 _SLOW_BATCH = 256
+_CLUSTER_PIECES, _LEAST_SENT, _MOST_SENT = 64, 8, 4096
+"""On a cluster: how many pieces a call is cut into, and the rows that one may have."""
 _COMPARED = 10_000
 _NO_NUMBERS = (str, bytes, complex, type(None))
 
@@ -110,20 +111,23 @@ class TrustedModel:
         self, states: Array, controls: Array, schema: Schema, *, progress: Report | None = None
     ) -> Array:
         """M's next states (N, P), angles continuous with the state they follow."""
-        batch = _BATCH if self.jobs == 1 else max(1, min(_SLOW_BATCH, -(-len(states) // 16)))
-        slices = [slice(k, k + batch) for k in range(0, len(states), batch)]
-        calls = (
-            joblib.delayed(_evaluate)(self.function, states[rows], controls[rows], len(schema.outputs))
-            for rows in slices
-        )
+        batch = self._batch(len(states))
+        pieces = ((states[k : k + batch], controls[k : k + batch]) for k in range(0, len(states), batch))
+        work = partial(_evaluate, self.function, outputs=len(schema.outputs))
         parts = []
-        for part in joblib.Parallel(n_jobs=self.jobs, return_as="generator")(calls):
+        for part in in_processes(self.jobs).map(work, pieces):
             parts.append(part)
             if progress is not None:
                 progress(min(len(parts) * batch, len(states)), len(states))
         outputs = np.concatenate(parts) if parts else np.empty((0, len(schema.outputs)))
         _check_turns(outputs, schema)
         return schema.unwrap_outputs(states, outputs)
+
+    def _batch(self, rows: int) -> int:
+        """Rows in one go: by how many there are, not by who is there to do them."""
+        if is_spread():
+            return min(max(-(-rows // _CLUSTER_PIECES), _LEAST_SENT), _MOST_SENT)
+        return _BATCH if self.jobs == 1 else max(1, min(_SLOW_BATCH, -(-rows // 16)))
 
     def where_it_answers(
         self, inputs: Array, schema: Schema, *, alone: int | None = None

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.foundation.executors import current
 from tether.verification import intervals
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.interpreter import enclose, exact_values, reason
@@ -36,6 +38,7 @@ _WORTH_EFFORT = 4.0
 """How much more than stated may be needed for more effort to be made."""
 _BOXES = 4096
 """Boxes in one go: what fits into a processor's cache."""
+_LEAVES = _BOXES // _EFFORTS[0]
 
 
 def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
@@ -47,9 +50,9 @@ def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str |
         if unclaimed:
             yield unclaimed, None
         own = own[claim.claimed[own]]
-        for start in range(0, len(own), _BOXES // _EFFORTS[0]):
-            leaves = own[start : start + _BOXES // _EFFORTS[0]]
-            yield len(leaves), _first_shortfall(claim, part, output, leaves)
+        pieces = [own[start : start + _LEAVES] for start in range(0, len(own), _LEAVES)]
+        show = partial(_first_shortfall, claim, part, output)
+        yield from zip(map(len, pieces), current().map(show, zip(pieces)), strict=True)
 
 
 def _first_shortfall(claim: Claim, program: Program, output: int, leaves: Index) -> str | None:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from tether.foundation.executors import current
 from tether.verification import intervals
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import constant
@@ -53,9 +55,9 @@ def target_program(program: Program, claim: Claim) -> Program:
 
 def shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
     """How many cells more were looked at, and what cannot be shown of the first that fails."""
-    for start in range(0, len(claim), _BOXES):
-        part = np.arange(start, min(start + _BOXES, len(claim)))
-        yield len(part), _first_shortfall(claim, program, part)
+    pieces = [np.arange(start, min(start + _BOXES, len(claim))) for start in range(0, len(claim), _BOXES)]
+    shown = current().map(partial(_first_shortfall, claim, program), zip(pieces))
+    yield from zip(map(len, pieces), shown, strict=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from tether.foundation.executors import current
 from tether.foundation.progress import Report
 from tether.verification import intervals
 from tether.verification.claim import Claim
@@ -107,25 +108,38 @@ def first_unshown(
 ) -> str | None:
     """What cannot be shown of the first step that fails; None where all can be."""
     outputs = len(claim.schema.outputs)
-    pieces = _pieces(claim, tasks)
-    for output in range(outputs):
-        over = _Over.of(claim, program, output, tasks, network)
-        boxes = pieces
-        for round_ in range(_ROUNDS):
-            boxes = boxes.take(~over.all_shown(boxes))
-            if not len(boxes.task):
-                break
-            # What does not hold at one point of a box holds over no part of it that has this point.
-            hopeless = ~over.all_shown(boxes.middles)
-            if hopeless.any() or round_ == _ROUNDS - 1 or len(boxes.task) > _MOST_BOXES:
-                task = tasks[int(boxes.task[int(np.argmax(hopeless))])]
-                return (
-                    f"{task.place}: {claim.output(output)}: its box leaves {task.left[output]:.6g}, and that "
-                    "the model stays within it cannot be shown"
-                )
-            boxes = over.halved(boxes)
+    show = partial(_unshown, claim, program, tasks, network, _pieces(claim, tasks))
+    for output, reason in enumerate(current().map(show, zip(range(outputs)))):
+        if reason is not None:
+            return reason
         if progress is not None:
             progress(len(tasks) * (output + 1), len(tasks) * outputs)
+    return None
+
+
+def _unshown(
+    claim: Claim,
+    program: Program | None,
+    tasks: list[Task],
+    network: FileNetwork | None,
+    boxes: _Boxes,
+    output: int,
+) -> str | None:
+    """The same of one output, over boxes that hold all tasks."""
+    over = _Over.of(claim, program, output, tasks, network)
+    for round_ in range(_ROUNDS):
+        boxes = boxes.take(~over.all_shown(boxes))
+        if not len(boxes.task):
+            break
+        # What does not hold at one point of a box holds over no part of it that has this point.
+        hopeless = ~over.all_shown(boxes.middles)
+        if hopeless.any() or round_ == _ROUNDS - 1 or len(boxes.task) > _MOST_BOXES:
+            task = tasks[int(boxes.task[int(np.argmax(hopeless))])]
+            return (
+                f"{task.place}: {claim.output(output)}: its box leaves {task.left[output]:.6g}, and that "
+                "the model stays within it cannot be shown"
+            )
+        boxes = over.halved(boxes)
     return None
 
 

@@ -11,7 +11,7 @@ import typer
 
 from tether.cli.parsing import integers
 from tether.cli.starting import starting
-from tether.cli.terminal import command_line, console, say
+from tether.cli.terminal import Scheduler, command_line, console, say
 from tether.foundation.documents import shorten
 from tether.foundation.limits import MOST_PROCESSES, check_seed, check_whole
 from tether.foundation.progress import console_reporter
@@ -73,9 +73,11 @@ def study(
         bool,
         typer.Option("--ablation", help="Change the paper's method, one thing after the other, instead."),
     ] = False,
+    scheduler: Scheduler = None,
 ) -> None:
     """A case study: every method, every seed, tables, figures, certificates and verdicts."""
     with starting():
+        from tether.foundation.executors import spread_over
         from tether.report.seeds import certificates_grid, seeds_grid
         from tether.report.tables import rich_table
         from tether_studies.cli.watching import watching
@@ -89,10 +91,11 @@ def study(
         raise ValueError("`--search` must come without `--ablation`; got both. Run one after the other.")
     plan, processes = Plan(name, scale, _seeds(seeds, scale), given), _jobs(jobs)
     if search or ablation:
-        _try_out(plan, out, processes, "search" if search else "ablation")
+        with spread_over(scheduler):
+            _try_out(plan, out, processes, "search" if search else "ablation")
         return
-    open_folder(plan, out)
-    with watching(console) as watch:
+    with spread_over(scheduler), watching(console) as watch:
+        open_folder(plan, out)
         failed = run_all(tasks_of(plan, out), jobs=processes, watch=watch)
     _show_failed(failed)
     outcome = outcome_of(plan, out)
@@ -145,9 +148,11 @@ def reproduce(
     flights: Annotated[
         str | None, typer.Option(help="Folder of flights like the paper's own, to run on these as well.")
     ] = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """The whole paper: all studies, every table and figure, and a verdict per claim."""
     with starting():
+        from tether.foundation.executors import spread_over
         from tether.report.building import build_report
         from tether.report.seeds import seeds_grid
         from tether.report.tables import rich_table
@@ -158,7 +163,7 @@ def reproduce(
         from tether_studies.summary import claim_lines, judge, study_command, write_summary
     processes = _jobs(jobs)
     asked = plan_reproduction(scale, _seeds(seeds, scale), out, traces=traces, flights=flights)
-    with watching(console) as watch:
+    with spread_over(scheduler), watching(console) as watch:
         failed = run_reproduction(asked, jobs=processes, watch=watch)
     _show_failed(failed)
     for name, plan in asked.plans.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array, Schema, check_known, check_matrix
 from tether.evidence import Proved
 from tether.evidence.question import target_program
+from tether.foundation.executors import current, spread_over
 from tether.foundation.limits import check_whole
 from tether.foundation.shown import Facts, Shown, measured
 from tether.model import Model
@@ -231,6 +233,7 @@ def tube(  # noqa: PLR0913
     halvings: int = 0,
     cuts: int | None = None,
     weights: Literal["any", "own"] = "any",
+    client: Any | None = None,
 ) -> Tube:
     """Every rollout of the model from every start, whatever the weights, lies in the tube at every step.
 
@@ -251,6 +254,7 @@ def tube(  # noqa: PLR0913
             slower. By default 5, and 2 for more than 16 starts.
         weights: `any`, or `own` for those at hand alone: narrower, nowhere wider, and worth nothing once they
             change. For an affine tether and a network made by :func:`tether.mlp`.
+        client: of a Dask cluster that tries the halvings, or the address of its scheduler.
 
     Returns:
         The tube, which ends early where a set may leave the operating box, and says where and why.
@@ -264,11 +268,12 @@ def tube(  # noqa: PLR0913
         raise ValueError(f"`weights` must be 'any' or 'own'; got {weights!r}.")
     limits = limits_of(model)
     program = trusted_program(known, model.schema, limits) if limits.proved else known
-    found = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
-    if weights == "own":
-        limits = limits_of(model, own_weights=True)
-        own = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
-        found = own.within(found)
+    with spread_over(client):
+        found = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
+        if weights == "own":
+            limits = limits_of(model, own_weights=True)
+            own = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
+            found = own.within(found)
     about = {"tether": tether_digest(model), "trusted": known.name, "trusted_source": known.source_digest}
     return replace(found, about=about)
 
@@ -407,7 +412,8 @@ def _halved(
         if not options:
             break
         found = [_in_two(lower, upper, parts, d) for d in options]
-        widths = [_last_width(stepper, *halves, controls, steps, 2 * parts) for halves in found]
+        width = partial(_last_width, stepper, controls=controls, steps=steps, parts=2 * parts)
+        widths = list(current().map(width, found))
         chosen = int(np.argmin(widths))
         if not widths[chosen] < _WORTH * best:
             break
