@@ -132,6 +132,12 @@ class Run:
         return self.result.exists()
 
 
+@pytest.fixture(scope="module")
+def alone() -> tether.Model:
+    """Fitted in this process."""
+    return fitted()
+
+
 def same(one: tether.Model, two: tether.Model) -> bool:
     left, right = one.state_dict(), two.state_dict()
     return left.keys() == right.keys() and all(
@@ -180,8 +186,8 @@ def test_nothing_is_spread_unless_asked_for(client) -> None:
     assert not is_spread() and isinstance(current(), Inline)
 
 
-def test_a_fit_is_the_same_bit_by_bit(client) -> None:
-    assert same(fitted(), fitted(client=client))
+def test_a_fit_is_the_same_bit_by_bit(client, alone: tether.Model) -> None:
+    assert same(alone, fitted(client=client))
 
 
 def test_a_fit_survives_a_worker_killed_while_it_asks_M(client, tmp_path: Path) -> None:
@@ -194,12 +200,13 @@ def test_a_fit_survives_a_worker_killed_while_it_asks_M(client, tmp_path: Path) 
     assert np.array_equal(found, pendulum(states, controls))
 
 
-def test_proofs_survive_a_worker_killed_meanwhile(client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proofs_survive_a_worker_killed_meanwhile(
+    client, alone: tether.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Workers are killed from outside while leaves are proved."""
     from tether.evidence import proved
 
     monkeypatch.setattr(proved, "_LEAVES", 16)
-    alone = fitted()
     killed: list[int] = []
     inner = Cluster.map
 
@@ -225,16 +232,18 @@ def test_a_study_survives_a_worker_killed_in_a_run(client, tmp_path: Path) -> No
     assert sum(begun) == 9
 
 
-def test_attack_verify_and_tube_say_the_same(client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attack_verify_and_tube_say_the_same(
+    client, alone: tether.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tether.claims.attack._SHARD_BUDGET", 2000)
-    model = fitted()
+    model = alone
     search: dict[str, Any] = {"evaluations": 8000, "seed": 3}
     assert tether.attack(model, pendulum, **search, jobs=1) == tether.attack(
         model, pendulum, **search, client=client
     )
     tether.save(model, tmp_path / "model.safetensors")
-    alone = tether.verify(tmp_path / "model.safetensors", pendulum)
-    assert alone == tether.verify(tmp_path / "model.safetensors", pendulum, client=client)
+    here = tether.verify(tmp_path / "model.safetensors", pendulum)
+    assert here == tether.verify(tmp_path / "model.safetensors", pendulum, client=client)
     start, controls = {"angle": (0.0, 0.4), "speed": (0.0, 0.2)}, np.zeros((5, 1))
     tubes = [tether.tube(model, pendulum, start, controls, halvings=2, client=c) for c in (None, client)]
     assert np.array_equal(tubes[0].lower, tubes[1].lower) and np.array_equal(tubes[0].upper, tubes[1].upper)
@@ -248,7 +257,7 @@ def test_a_slow_model_is_nearly_twice_as_fast_on_two_workers(client) -> None:
     begun = time.monotonic()
     alone = model(states, controls, schema)
     one = time.monotonic() - begun
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
     with spread_over(client):
         model(states[:16], controls[:16], schema)
         begun = time.monotonic()
