@@ -252,7 +252,7 @@ def test_attack_verify_and_tube_say_the_same(
 @pytest.mark.slow
 def test_a_slow_model_is_nearly_twice_as_fast_on_two_workers(client) -> None:
     rng = np.random.default_rng(0)
-    states, controls = rng.uniform(-2, 2, (1920, 2)), rng.uniform(-1, 1, (1920, 1))
+    states, controls = rng.uniform(-2, 2, (3840, 2)), rng.uniform(-1, 1, (3840, 1))
     model, schema = TrustedModel(slow), pendulum_data().schema
     begun = time.monotonic()
     alone = model(states, controls, schema)
