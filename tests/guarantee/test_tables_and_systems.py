@@ -306,6 +306,59 @@ def test_a_singular_matrix_is_not_known():
             assert np.isfinite(lower).all() == known
 
 
+def entries_solved(s, u):
+    return np.linalg.solve(s[:, :4].reshape(-1, 2, 2), s[:, 4:].reshape(-1, 2, 1))[:, :, 0]
+
+
+def entries_determined(s, u):
+    return np.stack([np.linalg.det(s[:, :4].reshape(-1, 2, 2)) + 0 * s[:, 0], 0 * s[:, 1]], axis=1)
+
+
+def extremes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """(K, 6) matrices and right sides of all sizes down to the last bits: each column, and the right side."""
+    size = rng.choice([-322.0, -312, -303, -200, -100, 0, 100, 200, 300], (count, 3)) + rng.uniform(
+        0, 4, (count, 3)
+    )
+    with np.errstate(all="ignore"):
+        return rng.normal(size=(count, 6)) * 10.0 ** size[:, [0, 1, 0, 1, 2, 2]]
+
+
+@pytest.mark.parametrize("model", [entries_solved, entries_determined])
+def test_nothing_escapes_where_numbers_underflow_or_overflow(model):
+    rows = extremes(np.random.default_rng(7), 1000)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    with np.errstate(all="ignore"):
+        computed = []
+        for row in rows:  # one that is singular to LAPACK says so for all
+            try:
+                computed.append(model(row[None], np.empty((1, 0)))[0])
+            except np.linalg.LinAlgError:
+                computed.append(np.full(2, np.nan))
+    found = evaluate(trace(model, states=6, controls=0), rows, rows, derivatives=True)
+    other = interpreter.enclose(verification.trace(model, 6, 0, 2), rows, rows, slopes=True)
+    known = 0
+    for lower, upper, rounding in (
+        (found.lower, found.upper, found.rounding),
+        (other.lower.T, other.upper.T, other.error.T),
+    ):
+        for k in np.flatnonzero(np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)):
+            known += 1
+            a, b, c, d, e, f = (rational(x) for x in rows[k])
+            whole = a * d - b * c
+            exact = (
+                [(e * d - b * f) / whole, (a * f - e * c) / whole]
+                if model is entries_solved
+                else [whole, fmpq(0)]
+            )
+            for j in range(2):
+                where = f"{rows[k].tolist()}: {computed[k][j]!r} and {float(exact[j])!r}"
+                assert lower[k, j] <= computed[k][j] <= upper[k, j], where
+                assert rational(lower[k, j]) <= exact[j] <= rational(upper[k, j]), where
+                if np.isfinite(rounding[k, j]):
+                    assert abs(rational(computed[k][j]) - exact[j]) <= rational(rounding[k, j]), where
+    assert known > 100
+
+
 def test_jumps_have_no_slope_and_both_sides():
     low, high = np.array([[-0.1, -2.0, 0.0]]), np.array([[0.1, -1.0, 0.0]])
     for lower, upper, rounding, slopes in enclosed(CASES["angle"], low, high):

@@ -25,6 +25,11 @@ from tether.programs.rounding import FAINT, add_down, add_up, down, inlined, mag
 
 MOST = 8
 """Rows of a matrix up to which a system is enclosed."""
+_LARGEST = 1e290
+"""Sizes from which on something may overflow on the way to a solution that does not."""
+_SMALL = 1e-290
+"""Added to the size of a column: its share counts as an error. That is more than what underflows, and more
+than the least normal number, below which OpenBLAS does not divide by a pivot."""
 _UNIT = 2.0**-53 * (1 + 2.0**-20)
 _MORE = 1 + 2.0**-40
 """For the roundings of sums of a few positive numbers."""
@@ -104,9 +109,9 @@ def _residual(given, inverse, rest):
     inverse[:] = 0.0
     for j in range(n):
         inverse[j, j] = 1.0
-        if not _largest(given, j) < 1e290:  # or factors may overflow on their way
+        if not _largest(given, j) < _LARGEST:
             return np.nan
-        widening = up(backward_error(n) * _largest(given, j))
+        widening = up(backward_error(n) * (_largest(given, j) + _SMALL))
         for i in range(n):
             middle[i, j], radius[i, j] = _middle_of(given[0, i, j], given[1, i, j])
             radius[i, j] = up(radius[i, j] + widening)
@@ -158,6 +163,7 @@ def _right_side(given, inverse, middle, size, own):
         middle[i], scale, radius = 0.0, 0.0, 0.0
         for j in range(n):
             half, away = _middle_of(given[0, j, n], given[1, j, n])
+            away = up(away + 1e-320)  # products that underflow
             part = inverse[i, j] * half
             middle[i], scale = middle[i] + part, scale + abs(part)
             radius += abs(inverse[i, j]) * away
@@ -180,9 +186,15 @@ def solve_all(given, wanted, solution, row):
         return
     _right_side(given, inverse, middle, size, own)
     _spread(n, rest, norm, size, away)
+    most = _largest(given, n)
     for i in range(n):
         radius = (own[i] + away[i]) * _MORE
         solution[0, i], solution[1, i] = add_down(middle[i], -radius), add_up(middle[i], radius)
+        for j in range(n):
+            most = max(most, _largest(given, j) * magnitude(solution[0, i], solution[1, i]))
+    if not most < _LARGEST:
+        solution[:], row[:] = np.nan, np.nan
+        return
     for j in range(n):
         for i in range(n):
             size[i] = abs(inverse[i, j])
@@ -221,9 +233,10 @@ def solution_error(tape, k, low, high, error, lane):
     solve_all(given, int(tape.values[k]), solution, row)
     total = 0.0
     for i in range(n):
-        part = error[tape.operands[start + n * n + i], lane]
+        part = error[tape.operands[start + n * n + i], lane] + 1e-320
         for j in range(n):
-            off = error[tape.operands[start + i * n + j], lane] + backward_error(n) * _largest(given, j)
+            off = error[tape.operands[start + i * n + j], lane]
+            off += backward_error(n) * (_largest(given, j) + _SMALL)
             part += off * magnitude(solution[0, j], solution[1, j])
         total += magnitude(row[0, i], row[1, i]) * part
     return total * _MORE + FAINT
@@ -242,9 +255,9 @@ def determinant_slack(tape, k, low, high, lane):
     n = tape.starts[k + 1] - start - 1
     product, above = 1.0, 0.0
     for q in range(start + 1, start + 1 + n):
-        c = max(high[tape.operands[q], lane], 0.0)
+        c = max(high[tape.operands[q], lane], 0.0) + _SMALL
         product *= c * _MORE
-        above += max(math.log(c * 2.0 ** (n - 1)), 0.0) + 1e-12 if c > 0.0 else 0.0
+        above += max(math.log(c * 2.0 ** (n - 1)), 0.0) + 1e-12
     x = tape.operands[start]
     slack = product * (1.5 * n * math.sqrt(n) * backward_error(n)) * _MORE
     most = (magnitude(low[x, lane], high[x, lane]) + slack) * _MORE

@@ -31,7 +31,7 @@ from tether.verification.elementary import LIBRARY, RANGES, SLOPES
 from tether.verification.graph import BOOLEAN, Node
 from tether.verification.intervals import ONE, ZERO, Array, Interval, magnitude
 from tether.verification.operations import ELEMENTARY, STEPS
-from tether.verification.systems import Solved, Table, determinant_slack, solved
+from tether.verification.systems import UNDERFLOW, Solved, Table, determinant_slack, solved
 from tether.verification.tracing import Program
 
 _U = 2.0**-53
@@ -489,7 +489,7 @@ def _solve(node: Node, parts: list[Flow]) -> Flow:
     error: Any = 0.0
     for i in range(size):
         right = parts[size * size + i]
-        slopes, own = _added(slopes, _chained(right, inverse[i])), right.error
+        slopes, own = _added(slopes, _chained(right, inverse[i])), right.error + UNDERFLOW
         for j in range(size):
             part = parts[i * size + j]
             if part.slopes:

@@ -27,6 +27,13 @@ from tether.verification.intervals import Array, Interval, add_down, add_up, mag
 _U = 2.0**-53
 _MORE = 1 + 2.0**-40
 _FAINT = 1e-322
+_SMALL = 1e-290
+"""Beside the size of a column, of which a share counts as an error: more than what underflows comes to, or
+pivots below the least normal number, by which OpenBLAS does not divide."""
+UNDERFLOW = 1e-320
+"""More than all products of a small system that underflow come to."""
+_LARGEST = 1e290
+"""Beyond it something may overflow on the way to a solution that does not."""
 _NEARLY = 1 + 2.0**-48
 """For at most ten roundings of sums of positive numbers."""
 
@@ -127,17 +134,21 @@ class Solved:
 def solved(matrix: Interval, right: Interval) -> Solved:
     """From limits (B, n, n) of the matrix and (B, n) of the right side."""
     size = matrix[0].shape[-1]
-    widest = (
-        magnitude(matrix).max(axis=-2) * (6.0 * (size + 1) * size * 2.0 ** (size - 1) * _U * _MORE) + _FAINT
-    )
+    largest = magnitude(matrix).max(axis=-2)
+    widest = (largest + _SMALL) * (6.0 * (size + 1) * size * 2.0 ** (size - 1) * _U * _MORE)
     wider = add_down(matrix[0], -widest[:, None, :]), add_up(matrix[1], widest[:, None, :])
     close = _inverses(0.5 * matrix[0] + 0.5 * matrix[1])
-    rest = np.where((widest < 1e270)[:, None, :], _rest(close, wider), np.nan)  # factors may overflow
-    exact = _product(close, tuple(part[:, :, None] for part in right))
+    rest = np.where((largest < _LARGEST)[:, None, :], _rest(close, wider), np.nan)
+    near = add_down(right[0], -UNDERFLOW), add_up(right[1], UNDERFLOW)
+    exact = _product(close, (near[0][:, :, None], near[1][:, :, None]))
     low, high = np.concatenate([close, exact[0]], axis=2), np.concatenate([close, exact[1]], axis=2)
     away = _away(rest, np.maximum(np.abs(low), np.abs(high)))
     ends = add_down(low, -away), add_up(high, away)
-    solution = ends[0][:, :, size], ends[1][:, :, size]
+    most = magnitude((ends[0][:, :, size], ends[1][:, :, size])).max(axis=1) * np.maximum(
+        largest.max(axis=1), 1
+    )
+    kept = (np.maximum(most, magnitude(right).max(axis=1)) < _LARGEST)[:, None]
+    solution = np.where(kept, ends[0][:, :, size], np.nan), np.where(kept, ends[1][:, :, size], np.nan)
     return Solved(solution, (ends[0][:, :, :size], ends[1][:, :, :size]), widest)
 
 
@@ -198,7 +209,7 @@ def determinant_slack(value: Interval, columns: list[Interval]) -> Any:
     error = 6.0 * (count + 1) * count * 2.0 ** (count - 1) * _U * _MORE
     product, positive = np.float64(1.0), np.float64(0.0)
     for part in columns:
-        most = np.maximum(part[1], 0.0)
+        most = np.maximum(part[1], 0.0) + _SMALL
         product = product * most * _MORE
         positive = positive + np.maximum(np.log(np.maximum(most * 2.0 ** (count - 1), 1e-300)), 0.0) + 1e-12
     slack = product * (1.5 * count**1.5 * error) * _MORE
