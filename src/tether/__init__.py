@@ -8,6 +8,8 @@ tether.certify(model, M)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tether.foundation.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from tether.claims.attack import Attack, attack
     from tether.claims.certificate import certify
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from tether.trusted.discretising import discretise
     from tether.trusted.loading import load_trusted
     from tether.verification import Verification
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Adaptation",

@@ -16,7 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tether import __version__
 from tether.claims.claims import Band, Certificate
 from tether.claims.cost import ApproximationCost, approximation_cost
 from tether.data import Jitter, Probes, Transitions
@@ -39,6 +38,7 @@ from tether.fitting import (
 from tether.foundation.atomic import write_json, write_text
 from tether.foundation.documents import read_bytes, read_text
 from tether.foundation.progress import Reporter, silent
+from tether.foundation.version import __version__
 from tether.learning.training import Evaluation
 from tether.report.boxes import box_sections
 from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
