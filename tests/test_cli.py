@@ -833,7 +833,7 @@ def test_decreasing_end_to_end(run: Command, dosed: list[str], tmp_path: Path) -
         and "Declared inputs: dose." in fitted.out
     )
     assert "Vanilla Δ" in fitted.out
-    assert {path.name for path in out.iterdir()} == RUN_FILES - {"explorer.json"}
+    assert {path.name for path in out.iterdir()} == RUN_FILES
     assert json.loads((out / "certificate.json").read_text())["monotonicity"]["declared"] == ["dose"]
     assert "monotone by construction, 6 memories" in run("info", out).out
     certified = run("certify", out, *trusted, "--out", tmp_path / "again.json")

@@ -30,6 +30,7 @@ def decoded(coded):
     """As the page reads them."""
     low, step = (np.frombuffer(b64decode(coded[key]), "<f4").astype(float) for key in ("low", "step"))
     codes = np.frombuffer(b64decode(coded["codes"]), "<i2").reshape(coded["shape"]).astype(float)
+    assert not (codes == 32767).any(), "infinite: only outside the domain"
     return np.where(codes == -32768, np.nan, low + (codes + 32767) * step)
 
 
@@ -43,10 +44,10 @@ def explored(small_demo):
 
 def test_rounded_cells_are_the_cells(explored):
     model, _, data = explored
-    memories = decoded(data["memories"])
+    memories = decoded(data["cells"]["memories"])
     assert np.abs(memories - model.cells.memories).max() <= np.ptp(model.cells.memories, axis=0).max() / 65000
-    assert data["radii"] == [pytest.approx(model.cells.radii[0])]
-    delta = np.exp(decoded(data["delta"]))
+    assert data["cells"]["radii"] == [pytest.approx(model.cells.radii[0])]
+    delta = np.exp(decoded(data["cells"]["delta"]))
     assert (delta >= model.bounds.delta).all(), "a delta is never shown smaller than it is"
     np.testing.assert_allclose(delta, model.bounds.delta, rtol=1e-3)
 
@@ -57,7 +58,7 @@ def test_a_delta_of_zero_stays_zero(explored):
     zero = IntervalBounds(lower, lower, lower, lower, Sampled())
     frozen = constrained_model(model.network, model.frame, model.cells, zero)
     data = explorer_data(frozen, problem.trusted, problem.split.test, problem.probe_sets[2])
-    assert np.isnan(decoded(data["delta"])).all()
+    assert np.isnan(decoded(data["cells"]["delta"])).all()
 
 
 def test_lines_are_what_the_model_says(explored):
@@ -146,7 +147,7 @@ def test_an_older_folder_does_without(small_study, tmp_path):
             delta.pop("single", None)
     (old / "results.json").write_text(json.dumps(results))
     text = build_report([old], tmp_path / "report.html").read_text()
-    assert "drift at rest" in text and "Cell explorer" not in text and "<figure>" in text
+    assert "drift at rest" in text and "<h2>Explorer" not in text and "<figure>" in text
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_links_out_of_the_folder_are_not_followed(folder, tmp_path):
         (
             "explorer.json",
             '{"format": "1"}',
-            "explorer.json` must be cells of Tether to explore; `format` must be",
+            "explorer.json` must be a model of Tether to explore; `format` must be",
         ),
         ("drift.svg", "no drawing", "drift.svg` must be an SVG drawing"),
         ("drift.gif", "no animation", "drift.gif` must be a GIF"),

@@ -149,7 +149,7 @@ def test_a_run_holds_the_section_and_its_pictures(small_demo):
     ]
     text = small_demo[2].read_text()
     assert (
-        "Shown is Constrained (60), which has cells." in text
+        '"name":"Tethered (60)","kind":"affine"' in text
         and "none (free)" in text
         and "20,000" not in over["pictures"][0]["caption"]
     )
@@ -164,7 +164,7 @@ def test_an_interval_run_has_none(cart, tmp_path):
     )
     assert boxes.box_sections(comparison.kept.model, comparison.problem, None) == []
     assert json.loads((report.parent / "results.json").read_text())["sections"] == []
-    assert "operating box" not in report.read_text() and "Cell explorer" in report.read_text()
+    assert "operating box" not in report.read_text() and "<h2>Explorer" in report.read_text()
     assert not list(report.parent.glob("box-*.svg"))
 
 

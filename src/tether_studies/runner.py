@@ -37,7 +37,7 @@ from tether.foundation.errors import StorageError
 from tether.foundation.executors import in_processes
 from tether.foundation.progress import Report, Reporter
 from tether.model import Model
-from tether.report.explorer import explorable, explorer_data
+from tether.report.explorer import explorer_data
 from tether.trusted import TrustedModel
 from tether_studies.noise import NoisyFeatures, noisy_network
 from tether_studies.overview import Overview, Watcher
@@ -206,7 +206,7 @@ def _fit(task: Task, problem: Problem, config: FitConfig) -> Fit:
     learned = _learn(task, problem, config)
     # One process: the others are busy with other runs.
     fitted = judge(problem, learned, evaluations=_ATTACKS[task.plan.scale], jobs=1)
-    if task.is_explored and explorable(fitted.model):
+    if task.is_explored:
         _explore(task, fitted.model, problem)
     return fitted
 
@@ -242,7 +242,7 @@ def _learn_from(task: Task, problem: Problem, config: FitConfig) -> Learned:
 
 
 def _explore(task: Task, model: Model, problem: Problem) -> None:
-    """Writes what the report's cell explorer shows, which needs M and the network."""
+    """Writes what the report's explorer shows, which needs M and the network."""
     test, probes = problem.split.test, problem.probe_sets[2]
     data = explorer_data(model, problem.trusted, test, probes, name=f"{task.method_name}, seed {task.seed}")
     write_json(task.explorer, data)

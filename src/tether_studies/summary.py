@@ -144,7 +144,7 @@ def _written(claim: Claim) -> dict[str, str | bool]:
 
 
 def _keep_explorer(plan: Plan, folder: Path) -> None:
-    """Copies what the cell explorer shows from the run that wrote it; a study without one goes without."""
+    """Copies what the explorer shows from the run that wrote it; a study without one goes without."""
     for task in tasks_of(plan, folder)[1]:
         if task.is_explored and task.explorer.is_file():
             write_text(folder / "explorer.json", task.explorer.read_text(encoding="utf-8"))

@@ -141,12 +141,12 @@ class Task:
 
     @property
     def explorer(self) -> Path:
-        """What the report's cell explorer shows, of the run that is explored."""
+        """What the report's explorer shows, of the run that is explored."""
         return self.result.with_suffix(".explorer.json")
 
     @property
     def is_explored(self) -> bool:
-        """Whether the run is the one whose cells the report shows: the last tethered, of the first seed."""
+        """Whether the run is the one whose model the report shows: the last tethered, of the first seed."""
         entries = self.plan.entries if self.plan.part == "tables" else ()
         tethered = [k for k, entry in enumerate(entries) if entry.method.name == TETHERED.name]
         return self.seed == self.plan.seeds[0] and self.entry in tethered[-1:]

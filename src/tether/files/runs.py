@@ -42,7 +42,7 @@ from tether.foundation.version import __version__
 from tether.learning.training import Evaluation
 from tether.report.boxes import box_sections
 from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
-from tether.report.explorer import explorable, explorer_data
+from tether.report.explorer import explorer_data
 from tether.report.page import Section, page
 from tether.report.tables import Grid, checked_lines, delta_grid, domain_lines, run_name, why_lines
 from tether.trusted import Function, TrustedModel
@@ -192,16 +192,14 @@ class RunFolder:
         return self.path / "report.html"
 
     def _explore(self, comparison: Comparison) -> None:
-        """Writes ``explorer.json``, for which M and the network are needed; of models with cells only."""
-        problem, shown = comparison.problem, [fit for fit in comparison.fits if explorable(fit.model)]
-        if not shown:
-            return
+        """Writes ``explorer.json``, of the model that is kept; M and the network are needed for it."""
+        problem, kept = comparison.problem, comparison.kept
         data = explorer_data(
-            shown[-1].model,
+            kept.model,
             problem.trusted,
             problem.split.test,
             problem.probe_sets[2],
-            name=run_name(shown[-1].measures.as_dict()),
+            name=run_name(kept.measures.as_dict()),
         )
         write_json(self.path / "explorer.json", data)
 

@@ -14,7 +14,6 @@ from tether.claims.claims import Certificate
 from tether.claims.cost import ApproximationCost
 from tether.foundation.atomic import write_text
 from tether.foundation.wording import BROKEN
-from tether.report.boxes import OVER_THE_BOX
 from tether.report.curves import TITLES, History, curves_data
 from tether.report.page import Animation, Chapter, Picture, Section, Verdict, book
 from tether.report.reading import (
@@ -95,7 +94,7 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
         Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),
-        _explorer_section(results, folder),
+        Section("Explorer", [_EXPLORER], explorer=read_explorer(folder)),
     ]
     title = results.get("title") or results["name"]
     return Chapter(
@@ -121,18 +120,9 @@ _CURVES = (
     "hide or show it."
 )
 _EXPLORER = (
-    "Every input belongs to the cell of its nearest memory. This is a flat cut through those cells: two "
-    "inputs vary, all others stay at the values of a reference row. Click a cell for its number and delta."
+    "How far from M a prediction can be, and what is predicted, around reference rows. A slice is flat: two "
+    "inputs vary, all others stay at the values of a row. A line goes along one input."
 )
-
-
-def _explorer_section(results: Mapping[str, Any], folder: Path) -> Section:
-    """Cells to explore; where the certificate is of a model with leaves, they are of another one."""
-    explorer = read_explorer(folder)
-    leaves = any(section["title"] == OVER_THE_BOX for section in results.get("sections", []))
-    other = f"Shown is {explorer['name']}, which has cells." if explorer and leaves else ""
-    words = [f"{other} The certificate's model has leaves instead: see above."] if other else []
-    return Section("Cell explorer", [_EXPLORER, *words], explorer=explorer)
 
 
 def _is_filled(section: Section) -> bool:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page that opens offline from disk, with charts, tables and cells to explore."""
+"""One self-contained HTML page that opens offline from disk, with charts, tables and a model to explore."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def book(title: str, chapters: Sequence[Chapter]) -> str:
 <main>
 {body}
 </main>
-<noscript><p class="note">Charts, sorting and the cell explorer need JavaScript; everything else is here
+<noscript><p class="note">Charts, sorting and the explorer need JavaScript; everything else is here
 without it, and curves are also kept as <code>curves.svg</code>.</p></noscript>
 {"".join(f"<script>{script}</script>" for script in scripts)}
 </body></html>

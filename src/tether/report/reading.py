@@ -13,7 +13,6 @@ from xml.parsers import expat
 from tether.foundation.documents import read_bytes, read_json, read_json_lines, read_text, shown
 from tether.foundation.errors import StorageError
 from tether.report import schema
-from tether.report.explorer import FORMAT
 
 _LARGEST_PICTURE = 32 << 20
 _NAME = re.compile(r"[^\W_][\w .+-]*")
@@ -54,8 +53,8 @@ def read_explorer(folder: Path) -> dict[str, Any] | None:
     path = folder / "explorer.json"
     if not path.is_file():
         return None
-    data = read_json(path, schema.explorer, "cells of Tether to explore")
-    return data if data["format"] == FORMAT else None
+    data = read_json(path, schema.explorer, "a model of Tether to explore")
+    return data if data["format"] == schema.EXPLORER_FORMAT else None
 
 
 def read_drawing(folder: Path, name: str) -> str | None:

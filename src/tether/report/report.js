@@ -1,4 +1,4 @@
-/* The moving parts of a report: dark mode, sorting, curves, the cell explorer. Needs uPlot, and no network. */
+/* The moving parts of a report: dark mode, sorting, curves, the explorer. Needs uPlot, and no network. */
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -114,7 +114,7 @@
 
   /** Three digits, rounded up: what is guaranteed is never shown smaller than it is. */
   function shortUp(value) {
-    if (!(value > 0)) return value === 0 ? "0" : "–";
+    if (!(value > 0 && value < Infinity)) return value === 0 ? "0" : "–";
     const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
     return short(Math.ceil(value / unit - 1e-9) * unit);
   }
@@ -321,7 +321,7 @@
     redraws.push(draw);
   }
 
-  // ---------------------------------------------------------------- cells: data
+  // ---------------------------------------------------------------- explorer: data
 
   function bytes(text, Type) {
     const raw = atob(text), buffer = new Uint8Array(raw.length);
@@ -329,23 +329,29 @@
     return new Type(buffer.buffer);
   }
 
-  /** Rows of numbers from their codes; NaN where there is none. */
+  /** Rows of numbers from their codes; NaN where there is none, and infinity. */
   function decoded(coded) {
     const [rows, columns] = coded.shape, codes = bytes(coded.codes, Int16Array);
     const low = bytes(coded.low, Float32Array), step = bytes(coded.step, Float32Array);
     const values = new Float64Array(rows * columns);
     for (let k = 0; k < values.length; k++) {
       const column = k % columns;
-      values[k] = codes[k] === -32768 ? NaN : low[column] + (codes[k] + 32767) * step[column];
+      const value = low[column] + (codes[k] + 32767) * step[column];
+      values[k] = codes[k] === -32768 ? NaN : codes[k] === 32767 ? Infinity : value;
     }
     return { rows, columns, values, at: (row, column) => values[row * columns + column] };
   }
 
-  function cellsOf(data) {
-    const delta = decoded(data.delta);
+  /** Deltas from their logarithms; infinite where nothing is claimed. */
+  function deltas(coded) {
+    const delta = decoded(coded);
     for (let k = 0; k < delta.values.length; k++) delta.values[k] = Number.isNaN(delta.values[k]) ? 0 : Math.exp(delta.values[k]);
-    const radii = data.radii.length === 1 ? new Float64Array(data.cells).fill(data.radii[0]) : Float64Array.from(data.radii);
-    return { memories: decoded(data.memories), delta, radii, shown: decoded(data.data), probes: decoded(data.probes) };
+    return delta;
+  }
+
+  function cellsOf({ radii, memories, delta }) {
+    const count = memories.shape[0];
+    return { count, memories: decoded(memories), delta: deltas(delta), radii: radii.length === 1 ? new Float64Array(count).fill(radii[0]) : Float64Array.from(radii) };
   }
 
   /** Nearest memories on a grid of the slice, row by row as the lower envelope of parabolas. */
@@ -395,7 +401,7 @@
     return { cell, squared };
   }
 
-  // ---------------------------------------------------------------- cells: drawing
+  // ---------------------------------------------------------------- explorer: drawing
 
   const RAMP = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]]; // cividis
   function ramp(share) {
@@ -413,12 +419,17 @@
     return { ticks, text };
   }
 
+  const CONTRAST = 1e4; // that colours tell apart: where M is followed exactly, delta is a rounding
+
   const EVIDENCE = { proved: "proved", lipschitz: "if the Lipschitz constants hold", statistical: "statistical", sampled: "an estimate, no guarantee" };
 
   class Explorer {
     constructor(place, data, number) {
       this.data = data;
-      this.cells = cellsOf(data);
+      this.cells = data.cells && cellsOf(data.cells);
+      this.maps = data.references.map((reference) => reference.deltas.map(deltas));
+      this.rows = { data: decoded(data.data), probes: decoded(data.probes) };
+      this.ranges = new Map();
       this.lines = data.references.map((reference) => decoded(reference.lines));
       this.lineCells = data.references.map((reference) => bytes(reference.cells, Int32Array));
       const [across, up = across] = data.start;
@@ -427,7 +438,7 @@
       this.number = number;
       this.build();
       this.select();
-      new ResizeObserver(() => this.drawSlice()).observe(this.canvas.parentElement);
+      new ResizeObserver(() => this.drawSlice()).observe(this.canvas.parentElement || this.place);
       redraws.push(() => { this.drawSlice(); this.drawLine(); });
     }
 
@@ -449,27 +460,29 @@
       const inputs = data.inputs.map((name, k) => [k, this.unit(name)]), outputs = data.outputs.map((name, k) => [k, this.unit(name)]);
       const references = data.references.map((reference, k) => [k, reference.label]);
       const changed = (key) => this.changed(key);
-      this.canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": "Cells on the slice. Arrow keys move the marked point." });
+      this.canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": "Delta on the slice. Arrow keys move the marked point." });
       this.info = make("div", { class: "panel info", "aria-live": "polite" });
       this.fixed = make("details");
       this.keys = make("div", { class: "keys" });
       this.line = make("div", { class: "chart", "data-line": "" });
       this.lineKeys = make("div", { class: "keys" });
+      const axes = this.axes.map((k) => inputs[k]);
       const slice = [
-        this.choice("across", "across", inputs, changed),
-        ...(inputs.length > 1 ? [this.choice("up", "up", inputs, changed)] : []),
+        ...(data.everywhere ? [] : [this.choice("across", "across", axes, changed)]),
+        ...(axes.length > 1 ? [this.choice("up", "up", axes, changed)] : []),
         this.choice("through", "reference", references, changed),
         this.choice("output", "output", outputs, changed),
-        this.choice("extent", "extent", [["near", "around the row"], ["all", "whole domain box"]], changed),
+        ...(data.cells ? [this.choice("extent", "extent", [["near", "around the row"], ["all", "whole domain box"]], changed)] : []),
       ];
       const line = [
         this.choice("along", "along", inputs, changed),
         this.choice("shown", "mode", [["relative", "distance from M"], ["absolute", "values"]], changed),
       ];
       this.place.append(
-        make("p", { class: "note", text: `${data.name || "Model"}: ${data.cells.toLocaleString("en")} cells, ${data.kind} bounds, evidence: ${EVIDENCE[data.evidence] || data.evidence}. Drawn from numbers rounded to 16 bits; delta is rounded up.` }),
+        make("p", { class: "note", text: `${data.name || "Model"}: ${data.kind} bounds, evidence: ${EVIDENCE[data.evidence] || data.evidence}. Drawn from numbers rounded to 16 bits; delta is rounded up.` }),
+        make("p", { text: this.introduction() }),
         make("div", { class: "controls" }, ...slice),
-        make("div", { class: "slice" }, make("div", { class: "panel" }, this.canvas, this.keys, this.fixed), this.info),
+        data.everywhere ? this.info : make("div", { class: "slice" }, make("div", { class: "panel" }, this.canvas, this.keys, this.fixed), this.info),
         make("div", { class: "controls" }, ...line),
         make("div", { class: "panel line" }, this.line, this.lineKeys),
       );
@@ -478,12 +491,31 @@
       keepWidth(this.line, () => this.line.chart);
     }
 
+    /** What a slice is of. */
+    introduction() {
+      const { data, cells } = this;
+      if (data.everywhere) return "M itself is a part of this model, and delta is the same at every input: a slice would have one colour, and is not shown.";
+      if (cells) return `Every input belongs to the cell of its nearest memory; there are ${cells.count.toLocaleString("en")} of them. The slice is a flat cut through them: click a cell for its number and delta.`;
+      const side = this.side, left = data.inputs.length - this.axes.length;
+      return `The slice shows delta at ${side} × ${side} points; between them it may be another. Click for its value.` + (left ? ` For the sake of the page's size, slices are along the ${this.axes.length} inputs along which delta varies most; ${left} more are left out.` : "");
+    }
+
+    /** Inputs that a slice can be along. */
+    get axes() {
+      const { data } = this;
+      if (data.everywhere) return [];
+      return data.inputs.map((_, k) => k).filter((k) => data.cells || data.planes.some((plane) => plane.includes(k)));
+    }
+
+    /** Points along each side of a map. */
+    get side() { return Math.round(Math.sqrt(this.maps[0][0].rows)); }
+
     changed(key) {
-      const { state } = this;
-      if (["across", "up"].includes(key) && state.across === state.up && this.data.inputs.length > 1) {
+      const { state, axes } = this;
+      if (["across", "up"].includes(key) && state.across === state.up && axes.length > 1) {
         // Two of the same make no plane: the other axis gives way.
         const other = key === "across" ? "up" : "across";
-        state[other] = (state[key] + 1) % this.data.inputs.length;
+        state[other] = axes[(axes.indexOf(state[key]) + 1) % axes.length];
         this.place.querySelector(`[data-choice=${other}]`).value = state[other];
       }
       if (key === "across") { state.along = state.across; this.place.querySelector("[data-choice=along]").value = state.along; }
@@ -495,7 +527,8 @@
 
     /** From where to where an input is shown. */
     span(input) {
-      const { box, inputs, scale } = this.data;
+      const { box, scale } = this.data;
+      if (!this.cells) return this.reference.spans[input];
       const [low, high] = [box[0][input], box[1][input]];
       if (this.state.extent === "all") return [low - 0.03 * (high - low), high + 0.03 * (high - low)];
       const [from, to] = this.reference.spans[input], margin = 0.2 * (to - from) || scale[input];
@@ -511,30 +544,54 @@
       this.drawLine();
     }
 
-    /** Cell, scaled distance and domain membership of the marked point. */
+    /** Part, scaled distance to its memory, and domain membership of the marked point. */
     located() {
+      if (!this.cells) {
+        const { part, inside } = this.mapped([this.state.point[0]], [this.state.point[1]]);
+        return { part: part[0], inDomain: inside[0] };
+      }
       const { state, data, cells } = this, { values, columns, rows } = cells.memories;
       const inputs = this.reference.inputs.slice();
       inputs[state.across] = state.point[0];
       if (columns > 1) inputs[state.up] = state.point[1];
-      let best = Infinity, cell = 0;
+      let best = Infinity, part = 0;
       for (let k = 0; k < rows; k++) {
         let sum = 0;
         for (let d = 0; d < columns && sum < best; d++) { const gap = values[k * columns + d] - inputs[d] / data.scale[d]; sum += gap * gap; }
-        if (sum < best) { best = sum; cell = k; }
+        if (sum < best) { best = sum; part = k; }
       }
       const inBox = inputs.every((value, d) => value >= data.box[0][d] && value <= data.box[1][d]);
-      return { cell, distance: Math.sqrt(best), inDomain: inBox && Math.sqrt(best) <= cells.radii[cell] };
+      return { part, distance: Math.sqrt(best), inDomain: inBox && Math.sqrt(best) <= cells.radii[part] };
     }
 
+    /** The deltas of the parts of a slice: of all cells, or of the points of its map. */
+    get delta() {
+      const { data, state, cells } = this;
+      if (cells) return cells.delta;
+      const wanted = [state.across, state.up];
+      return this.maps[state.reference][data.planes.findIndex((plane) => wanted.every((k) => plane.includes(k)))];
+    }
+
+    /** Logarithms of the smallest and the largest delta of an output anywhere; `floor` where smaller ones have its colour. */
     deltaRange() {
-      const values = [];
-      for (let k = 0; k < this.data.cells; k++) { const delta = this.cells.delta.at(k, this.state.output); if (delta > 0) values.push(Math.log(delta)); }
-      return values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
+      const { state, ranges } = this;
+      if (!ranges.has(state.output)) {
+        let least = Infinity, most = -Infinity;
+        for (const { rows, columns, values } of this.cells ? [this.cells.delta] : this.maps.flat()) {
+          for (let k = 0; k < rows; k++) {
+            const delta = values[k * columns + state.output];
+            if (delta > 0 && delta < Infinity) { least = Math.min(least, Math.log(delta)); most = Math.max(most, Math.log(delta)); }
+          }
+        }
+        const floor = most - Math.log(CONTRAST);
+        ranges.set(state.output, most < least ? { least: 0, most: 0, floor: false } : { least: Math.max(least, floor), most, floor: least < floor });
+      }
+      return ranges.get(state.output);
     }
 
     drawSlice() {
-      const { canvas, state, data, cells } = this;
+      if (this.data.everywhere) return;
+      const { canvas, state } = this;
       const width = canvas.parentElement.clientWidth - 24, height = Math.round(Math.min(430, Math.max(250, 0.68 * width)));
       if (width < 50) return;
       const ratio = window.devicePixelRatio || 1;
@@ -549,43 +606,67 @@
       const grain = 1.5, across = Math.max(2, Math.round(area.width / grain)), down = Math.max(2, Math.round(area.height / grain));
       const xs = Array.from({ length: across }, (_, k) => x0 + ((k + 0.5) / across) * (x1 - x0));
       const ys = Array.from({ length: down }, (_, k) => y1 - ((k + 0.5) / down) * (y1 - y0));
-      const scaled = this.reference.inputs.map((value, d) => value / data.scale[d]);
-      const u = state.across, v = data.inputs.length > 1 ? state.up : -1;
-      const found = nearestOnSlice(cells, scaled, u, v, xs.map((x) => x / data.scale[u]), ys.map((y) => (v < 0 ? 0 : y / data.scale[v])));
-      const picture = this.paint(found, xs, ys, u, v);
+      const found = this.cells ? this.celled(xs, ys) : this.mapped(xs, ys);
       const sheet = make("canvas", { width: across, height: down });
-      sheet.getContext("2d").putImageData(picture, 0, 0);
+      sheet.getContext("2d").putImageData(this.paint(found, xs.length, ys.length), 0, 0);
       pen.imageSmoothingEnabled = true;
       pen.drawImage(sheet, area.left, area.top, area.width, area.height);
       this.drawPoints(pen);
       this.drawAxes(pen);
-      this.drawKeys(new Set(found.cell).size);
+      this.drawKeys(this.cells ? `${new Set(found.part).size} cells in view. ` : "");
     }
 
-    paint(found, xs, ys, u, v) {
-      const { data, cells, state } = this, [least, most] = this.deltaRange(), chosen = this.located().cell;
-      const picture = new ImageData(xs.length, ys.length), [low, high] = data.box, inBoxX = xs.map((x) => x >= low[u] && x <= high[u]);
-      const paints = new Map();
-      const inside = (value, d) => value >= low[d] && value <= high[d];
-      const others = this.reference.inputs.every((value, d) => d === u || d === v || inside(value, d));
-      for (let row = 0; row < ys.length; row++) {
-        const inBoxY = others && (v < 0 || inside(ys[row], v));
-        for (let column = 0; column < xs.length; column++) {
-          const k = row * xs.length + column, cell = found.cell[k], radius = cells.radii[cell];
-          const edge = (column > 0 && found.cell[k - 1] !== cell) || (row > 0 && found.cell[k - xs.length] !== cell);
+    /** Cells on a grid of the slice, and whether it is in the domain. */
+    celled(xs, ys) {
+      const { data, cells, state, reference } = this, u = state.across, v = data.inputs.length > 1 ? state.up : -1;
+      const scaled = reference.inputs.map((value, d) => value / data.scale[d]), [low, high] = data.box;
+      const { cell, squared } = nearestOnSlice(cells, scaled, u, v, xs.map((x) => x / data.scale[u]), ys.map((y) => (v < 0 ? 0 : y / data.scale[v])));
+      const within = (value, d) => value >= low[d] && value <= high[d];
+      const others = reference.inputs.every((value, d) => d === u || d === v || within(value, d));
+      const inBoxX = xs.map((x) => within(x, u)), inside = new Uint8Array(cell.length);
+      ys.forEach((y, row) => {
+        const inBoxY = others && (v < 0 || within(y, v));
+        inBoxX.forEach((inBox, column) => { const k = row * xs.length + column; inside[k] = inBox && inBoxY && squared[k] <= cells.radii[cell[k]] ** 2; });
+      });
+      return { part: cell, inside };
+    }
+
+    /** The nearest points of the map on a grid of the slice, and whether they are in the domain. */
+    mapped(xs, ys) {
+      const { state, side, delta, reference } = this, turned = state.across > state.up;
+      const places = (values, input) => {
+        const [from, to] = reference.spans[input];
+        return values.map((value) => Math.min(side - 1, Math.max(0, Math.floor(((value - from) / (to - from)) * side))));
+      };
+      const columns = places(xs, state.across), rows = places(ys, state.up), part = new Int32Array(xs.length * ys.length), inside = new Uint8Array(part.length);
+      rows.forEach((row, j) => columns.forEach((column, i) => {
+        const k = j * xs.length + i;
+        part[k] = turned ? column * side + row : row * side + column;
+        inside[k] = delta.at(part[k], 0) < Infinity;
+      }));
+      return { part, inside };
+    }
+
+    paint({ part, inside }, width, height) {
+      const { cells, delta, state } = this, { least, most } = this.deltaRange(), chosen = this.located().part;
+      const picture = new ImageData(width, height), paints = new Map();
+      for (let row = 0; row < height; row++) {
+        for (let column = 0; column < width; column++) {
+          const k = row * width + column, own = part[k];
+          const edge = cells && ((column > 0 && part[k - 1] !== own) || (row > 0 && part[k - width] !== own));
           let paint;
-          if (!(inBoxX[column] && inBoxY && found.squared[k] <= radius * radius)) {
+          if (!inside[k]) {
             paint = (row + column) % 7 < 2 ? [138, 143, 150] : [185, 189, 195];
             if (edge) paint = [160, 165, 171];
           } else {
-            if (!paints.has(cell)) {
-              const delta = cells.delta.at(cell, state.output);
-              paints.set(cell, ramp(delta > 0 ? (most > least ? (Math.log(delta) - least) / (most - least) : 0.5) : 0));
+            if (!paints.has(own)) {
+              const value = delta.at(own, state.output);
+              paints.set(own, ramp(value > 0 ? (most > least ? (Math.log(value) - least) / (most - least) : 0.5) : 0));
             }
-            paint = paints.get(cell);
+            paint = paints.get(own);
             if (edge) paint = paint.map((value) => value * 0.55);
           }
-          if (edge && (cell === chosen || found.cell[k - 1] === chosen || found.cell[k - xs.length] === chosen)) paint = [213, 94, 0];
+          if (edge && (own === chosen || part[k - 1] === chosen || part[k - width] === chosen)) paint = [213, 94, 0];
           picture.data.set([...paint, 255], 4 * k);
         }
       }
@@ -598,14 +679,14 @@
     }
 
     drawPoints(pen) {
-      const { area, cells, data, state } = this;
-      const radius = Math.max(...cells.radii), scaled = this.reference.inputs.map((value, d) => value / data.scale[d]);
+      const { area, rows, data, state } = this;
+      const radius = data.reach, scaled = this.reference.inputs.map((value, d) => value / data.scale[d]);
       pen.save();
       pen.beginPath();
       pen.rect(area.left, area.top, area.width, area.height);
       pen.clip();
       this.near = { data: 0, probes: 0 };
-      for (const [name, points] of [["data", cells.shown], ["probes", cells.probes]]) {
+      for (const [name, points] of Object.entries(rows)) {
         for (let k = 0; k < points.rows; k++) {
           let off = 0;
           for (let d = 0; d < points.columns; d++) if (d !== state.across && d !== state.up) off += (points.at(k, d) - scaled[d]) ** 2;
@@ -665,15 +746,15 @@
       pen.restore();
     }
 
-    drawKeys(cellsSeen) {
-      const { data, state } = this, [least, most] = this.deltaRange(), unit = data.units[data.outputs[state.output]] || "";
+    drawKeys(seen) {
+      const { data, state } = this, { least, most, floor } = this.deltaRange(), unit = data.units[data.outputs[state.output]] || "";
       const stops = RAMP.map((c) => `rgb(${c.join(",")})`).join(",");
-      const near = `${this.near.data} held-out inputs (○) and ${this.near.probes} probes (△) lie within the coverage radius of this slice`;
+      const near = `${this.near.data} held-out inputs (○) and ${this.near.probes} probes (△) lie ${this.cells ? "within the coverage radius of" : "near"} this slice`;
       this.keys.replaceChildren(
-        make("span", {}, `delta of ${data.outputs[state.output]}: ${short(Math.exp(least))}`, make("i", { class: "ramp", style: `background:linear-gradient(90deg,${stops})` }), `${shortUp(Math.exp(most))} ${unit}`),
+        make("span", {}, `delta of ${data.outputs[state.output]}: ${floor ? "≤ " : ""}${short(Math.exp(least))}`, make("i", { class: "ramp", style: `background:linear-gradient(90deg,${stops})` }), `${shortUp(Math.exp(most))} ${unit}`),
         make("span", {}, make("i", { class: "hatch" }), "outside the domain: nothing is claimed"),
         make("span", { text: "+ reference row" }),
-        make("span", { text: `${cellsSeen} cells in view. ${near}.` }),
+        make("span", { text: `${seen}${near}.` }),
       );
     }
 
@@ -690,15 +771,22 @@
     }
 
     drawInfo() {
-      const { data, cells } = this, { cell, distance, inDomain } = this.located();
-      this.place.dataset.cell = cell;
-      const rows = data.outputs.map((name, p) => make("tr", {}, make("td", { text: name }), make("td", { text: `${shortUp(cells.delta.at(cell, p))} ${data.units[name] || ""}`.trim() })));
-      const head = make("thead", {}, make("tr", {}, make("th", { text: "output" }), make("th", { text: "delta of the cell" })));
+      const { data, cells, state } = this, { part, distance, inDomain } = data.everywhere ? { inDomain: true } : this.located();
+      const value = (p) => (data.everywhere ? data.everywhere[p] : this.delta.at(part, p));
+      const here = [...new Set([state.across, state.up])].map((d, k) => `${data.inputs[d]} = ${short(state.point[k])} ${data.units[data.inputs[d]] || ""}`.trim()).join(", ");
+      const title = data.everywhere ? "Everywhere" : cells ? `Cell ${part}` : "At the marked point";
+      const domain = inDomain ? "in the domain." : "outside the domain, nothing is claimed there.";
+      const note = data.everywhere ? "" : cells ? `Radius ${short(cells.radii[part])} (scaled); the marked point is ${short(distance)} from its memory: ${domain}` : `${here}: ${domain}`;
+      const over = data.everywhere ? "" : cells ? " in the cell, at its rim, where it is largest" : ` at the nearest of ${this.side} × ${this.side} points`;
+      if (cells) this.place.dataset.cell = part;
+      this.place.dataset.delta = value(state.output);
+      const rows = data.outputs.map((name, p) => make("tr", {}, make("td", { text: name }), make("td", { text: `${shortUp(value(p))} ${data.units[name] || ""}`.trim() })));
+      const head = make("thead", {}, make("tr", {}, make("th", { text: "output" }), make("th", { text: cells ? "delta of the cell" : "delta" })));
       this.info.replaceChildren(
-        make("h3", { text: `Cell ${cell}` }),
-        make("p", { class: "note", text: `Radius ${short(cells.radii[cell])} (scaled); the marked point is ${short(distance)} from its memory: ${inDomain ? "in the domain." : "outside the domain, nothing is claimed there."}` }),
+        make("h3", { text: title }),
+        make("p", { class: "note", text: note }),
         make("table", {}, head, make("tbody", {}, ...rows)),
-        make("p", { class: "note", text: `Distance to M of any output allowed in the cell (${EVIDENCE[data.evidence] || data.evidence}), at its rim, where it is largest.` }),
+        make("p", { class: "note", text: `Distance to M of any output allowed${over} (${EVIDENCE[data.evidence] || data.evidence}).` }),
       );
     }
 
@@ -737,7 +825,6 @@
     /** Puts the jump from one cell to the next half-way between their points: bounds do not ramp. */
     stepped(table) {
       const { state } = this, [xs] = table, first = state.along * xs.length, cell = this.lineCells[state.reference];
-      if (this.data.blended) return table;
       const rows = [];
       xs.forEach((x, k) => {
         const row = table.map((column) => column[k]);
@@ -754,7 +841,7 @@
       const { data, state, line } = this, table = this.lineTable(), output = data.outputs[state.output];
       if (line.chart) line.chart.destroy();
       const blue = stroke("#0072B2"), grey = color("ink"), edge = stroke("#0072B2");
-      const names = ["", "lower bound", "upper bound", "M", "prediction"], paints = ["", edge, edge, grey, stroke("#D55E00")];
+      const names = ["", "lower limit", "upper limit", "M", "prediction"], paints = ["", edge, edge, grey, stroke("#D55E00")];
       const rows = (u, k) => ({
         title: `${data.inputs[state.along]} ${short(table[0][k])}`,
         lines: [2, 4, 3, 1].filter((s) => table[s][k] !== null).map((s) => ({ name: names[s], color: paints[s], text: short(table[s][k]) })),
@@ -785,7 +872,7 @@
       }, table, line);
       const key = (paint, text, style = "solid") => make("span", {}, make("i", { style: `width:1.5rem;border-top:2px ${style} ${paint}` }), text);
       this.lineKeys.replaceChildren(
-        key(paints[4], "prediction"), key(grey, "trusted model M"), key(edge, "bounds: no weights can leave them", "dashed"),
+        key(paints[4], "prediction"), key(grey, "trusted model M"), key(edge, "limits: no weights can leave them", "dashed"),
         make("span", {}, make("i", { class: "hatch" }), "outside the domain"),
         make("span", { text: `Along ${data.inputs[state.along]} through ${this.reference.label} (vertical line); all other inputs fixed there.` }),
       );

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from math import isqrt
 from typing import Any
 
 from tether.foundation.documents import (
@@ -27,6 +28,8 @@ LOSSES = ("approximation_loss_D", "constraint_loss_D_mean", "constraint_loss_ome
           "constraint_loss_omega_max")  # fmt: skip
 _LEVELS = one_of(*MEANING, "direct")
 _DRAWN_CHARACTERS = 8 << 20
+EXPLORER_FORMAT = 2
+"""Of ``explorer.json``, which the page's script draws."""
 
 _OUTPUT_DELTA = record(
     {
@@ -251,15 +254,15 @@ _EXPLORER = record(
         "inputs": items(text),
         "outputs": items(text),
         "units": mapping(text),
-        "cells": whole(1),
         "scale": items(number),
-        "radii": items(number),
+        "reach": at_least_zero,
         "box": items(items(number), count=2),
-        "memories": _table,
-        "delta": _table,
         "data": _table,
         "probes": _table,
+        "cells": maybe(record({"radii": items(number), "memories": _table, "delta": _table})),
+        "everywhere": maybe(items(at_least_zero)),
         "start": items(whole()),
+        "planes": items(items(whole(), count=2)),
         "references": items(
             record(
                 {
@@ -268,39 +271,59 @@ _EXPLORER = record(
                     "spans": items(items(number, count=2)),
                     "cells": _coded,
                     "lines": _table,
+                    "deltas": items(_table),
                 }
             )
         ),
-    },
-    {"blended": flag},
+    }
 )
 
 
 def explorer(value: Any, place: str) -> None:
-    """What ``explorer.json`` holds, of the format that the page can draw or of a newer one."""
+    """What ``explorer.json`` holds, of the format that the page can draw or of another."""
     record({"format": whole(1)})(value, place)
-    if value["format"] != 1:
+    if value["format"] != EXPLORER_FORMAT:
         return
     _EXPLORER(value, place)
-    inputs, outputs, cells = len(value["inputs"]), len(value["outputs"]), value["cells"]
-    wanted = {"memories": [cells, inputs], "delta": [cells, outputs]}
-    for name, shape in wanted.items():
-        if value[name]["shape"] != shape:
-            raise Misfit(f"`{name}.shape` must be {shape}; got {value[name]['shape']}")
+    inputs, outputs = len(value["inputs"]), len(value["outputs"])
     lengths = {"scale": len(value["scale"]), "box": min(map(len, value["box"]))}
     for name in ("data", "probes"):
         lengths[name] = value[name]["shape"][1]
     for k, reference in enumerate(value["references"]):
-        rows, columns = reference["lines"]["shape"]
-        if columns != 4 * inputs * outputs or len(base64.b64decode(reference["cells"])) != 4 * inputs * rows:
-            raise Misfit(
-                f"`references[{k}]` must have lines along every input; got {rows} x {columns} numbers"
-            )
+        _check_reference(reference, f"references[{k}]", inputs, outputs, len(value["planes"]))
         lengths[f"references[{k}].inputs"] = len(reference["inputs"])
         lengths[f"references[{k}].spans"] = len(reference["spans"])
     for name, length in lengths.items():
         if length != inputs:
             raise Misfit(f"`{name}` must have one entry for each of {inputs} inputs; got {length}")
-    radii, start = len(value["radii"]), value["start"]
-    if not value["references"] or radii not in (1, cells) or not start or max(start) >= inputs:
-        raise Misfit("`references`, `radii` and `start` must fit the inputs and cells; they do not")
+    named = [*value["start"], *(k for plane in value["planes"] for k in plane)]
+    if not (value["references"] and value["start"] and max(named) < inputs):
+        raise Misfit("`references`, `start` and `planes` must be there and of the inputs; they are not")
+    _check_slices(value, inputs, outputs)
+
+
+def _check_reference(reference: dict[str, Any], place: str, inputs: int, outputs: int, planes: int) -> None:
+    """Lines along every input, and delta on every plane."""
+    rows, columns = reference["lines"]["shape"]
+    if columns != 4 * inputs * outputs or len(base64.b64decode(reference["cells"])) != 4 * inputs * rows:
+        raise Misfit(f"`{place}` must have lines along every input; got {rows} x {columns} numbers")
+    shapes = [part["shape"] for part in reference["deltas"]]
+    if len(shapes) != planes or any(shape != [max(1, isqrt(shape[0])) ** 2, outputs] for shape in shapes):
+        raise Misfit(f"`{place}.deltas` must have a square for each of {planes} planes; got {shapes!r:.60}")
+
+
+def _check_slices(value: dict[str, Any], inputs: int, outputs: int) -> None:
+    """One of three: cells, planes, or one delta for each output."""
+    cells, everywhere = value["cells"], value["everywhere"]
+    if [cells is not None, everywhere is not None, bool(value["planes"])].count(True) != 1:
+        raise Misfit("`cells`, `everywhere` and `planes` must be one of them alone; they are not")
+    if everywhere is not None and len(everywhere) != outputs:
+        raise Misfit(f"`everywhere` must have one entry for each of {outputs} outputs; got {len(everywhere)}")
+    if cells is None:
+        return
+    count = cells["memories"]["shape"][0]
+    for name, shape in {"memories": [count, inputs], "delta": [count, outputs]}.items():
+        if cells[name]["shape"] != shape:
+            raise Misfit(f"`cells.{name}.shape` must be {shape}; got {cells[name]['shape']}")
+    if not count or len(cells["radii"]) not in (1, count):
+        raise Misfit(f"`cells.radii` must fit {count} cells; got {len(cells['radii'])}")
