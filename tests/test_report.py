@@ -307,6 +307,31 @@ def test_damaged_files_beside_the_results_are_named(folder, tmp_path, name, cont
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda d: d["references"][0]["deltas"].pop(), "deltas` must have a square for each of"),
+        (lambda d: d["references"][0]["deltas"][0].update(shape=[2, 3]), "must have 12 bytes for its shape"),
+        (lambda d: d.update(planes=[[0, 9]] * len(d["planes"])), "`planes` must be there and of the inputs"),
+        (lambda d: d.update(everywhere=[1.0] * 3), "must be one of them alone"),
+        (lambda d: d.update(everywhere="all"), "`everywhere` must be"),
+    ],
+)
+def test_a_damaged_explorer_is_named(folder, tmp_path, damage, message):
+    explorer = json.loads((folder / "explorer.json").read_text())
+    damage(explorer)
+    (folder / "explorer.json").write_text(json.dumps(explorer))
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        build_report([folder], tmp_path / "page.html")
+    assert "\n" not in str(caught.value) and "a model of Tether to explore" in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_an_explorer_of_another_format_is_left_out(folder, tmp_path, number):
+    (folder / "explorer.json").write_text(json.dumps({"format": number, "cells": 3}))
+    assert "<h2>Explorer" not in build_report([folder], tmp_path / "page.html").read_text()
+
+
 def test_many_methods_have_styles():
     assert len(line_styles([f"method {k}" for k in range(40)])) == 40
 

@@ -3,10 +3,13 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tether.report.building import build_report
+from tether.report.explorer import explorer_data
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -140,6 +143,7 @@ def test_a_click_on_a_heading_sorts(opened):
 
 
 def test_the_explorer_answers(opened):
+    """That of the model that is kept, which has leaves: delta on planes."""
     page = opened()
     explorer = shown(page, "div.explorer")
     canvas = explorer.locator(".panel > canvas")
@@ -161,13 +165,12 @@ def test_the_explorer_answers(opened):
     for name, value in zip(("across", "up"), start, strict=True):
         explorer.locator(f"[data-choice={name}]").select_option(value)
     assert canvas.evaluate(picture) == before
-    explorer.locator("[data-choice=extent]").select_option("all")
-    cells, box = set(), canvas.bounding_box()
-    for share in (0.2, 0.35, 0.5, 0.65, 0.8):
+    deltas, box = set(), canvas.bounding_box()
+    for share in (0.05, 0.35, 0.5, 0.65, 0.95):
         canvas.click(position={"x": 62 + share * (box["width"] - 80), "y": share * (box["height"] - 60)})
-        cells.add(explorer.get_attribute("data-cell"))
-        assert f"Cell {explorer.get_attribute('data-cell')}" in explorer.locator(".info").inner_text()
-    assert len(cells) > 1
+        deltas.add(explorer.get_attribute("data-delta"))
+        assert "in the domain" in explorer.locator(".info").inner_text()
+    assert len(deltas) > 1
     assert explorer.locator(".info tbody tr").count() == 3
     values = "place => place.querySelector('[data-line]').chart.data[4].filter(v => v !== null)"
     line = explorer.evaluate(values)
@@ -181,23 +184,71 @@ def test_the_explorer_answers(opened):
         assert predicted is None or low - slack <= predicted <= high + slack
 
 
-def test_the_explorer_finds_the_nearest_memory(opened, small_demo):
-    """The picture's cells, found row by row, are those of a search through all memories."""
+def test_a_map_shows_delta_of_the_model(opened, small_demo):
+    """Of the marked point, whichever way round the plane is looked at."""
     _, comparison, path = small_demo
     page = opened(path)
     explorer = shown(page, "div.explorer")
-    model, chosen = comparison.kept.model, {}
     source = page.locator("script[id^=explorer]").first.evaluate("s => JSON.parse(s.textContent)")
-    for k in range(len(source["references"])):
+    first, second = source["start"]
+    for across, up in ((first, second), (second, first)):
+        explorer.locator("[data-choice=across]").select_option(str(across))
+        explorer.locator("[data-choice=up]").select_option(str(up))
+        for k, reference in enumerate(source["references"]):
+            explorer.locator("[data-choice=reference]").select_option(str(k))
+            inputs = np.array([reference["inputs"]])
+            for column in (across, up):  # to the nearest point of the map
+                low, high = reference["spans"][column]
+                place = np.clip(np.floor((inputs[0, column] - low) / (high - low) * 40), 0, 39)
+                inputs[0, column] = low + (place + 0.5) / 40 * (high - low)
+            delta = comparison.kept.model.limits(inputs).delta[0, 0]
+            assert float(explorer.get_attribute("data-delta")) == pytest.approx(delta, rel=2e-3)
+
+
+@pytest.fixture(scope="module")
+def of_method(small_demo, tmp_path_factory):
+    """A page with the explorer of another method of the demonstration."""
+
+    def build(name: str) -> tuple[Path, Any]:
+        _, comparison, path = small_demo
+        folder, problem = tmp_path_factory.mktemp(name) / "run", comparison.problem
+        shutil.copytree(path.parent, folder)
+        model = next(fit.model for fit in comparison.fits if fit.method.name == name)
+        data = explorer_data(model, problem.trusted, problem.split.test, problem.probe_sets[2], name=name)
+        (folder / "explorer.json").write_text(json.dumps(data))
+        return build_report([folder], folder / "page.html"), model
+
+    return build
+
+
+def test_the_explorer_finds_the_nearest_memory(opened, of_method):
+    """The picture's cells, found row by row, are those of a search through all memories."""
+    path, model = of_method("Constrained")
+    page = opened(path)
+    explorer = shown(page, "div.explorer")
+    source = page.locator("script[id^=explorer]").first.evaluate("s => JSON.parse(s.textContent)")
+    for k, reference in enumerate(source["references"]):
         explorer.locator("[data-choice=reference]").select_option(str(k))
-        chosen[k] = int(explorer.get_attribute("data-cell"))
-        assert chosen[k] == model.limits(model_inputs(source, k)).cell[0]
+        chosen = int(explorer.get_attribute("data-cell"))
+        assert chosen == model.limits(np.array([reference["inputs"]])).cell[0]
+    explorer.locator("[data-choice=extent]").select_option("all")
+    canvas, cells = explorer.locator(".panel > canvas"), set()
+    box = canvas.bounding_box()
+    for share in (0.2, 0.35, 0.5, 0.65, 0.8):
+        canvas.click(position={"x": 62 + share * (box["width"] - 80), "y": share * (box["height"] - 60)})
+        cells.add(explorer.get_attribute("data-cell"))
+        assert f"Cell {explorer.get_attribute('data-cell')}" in explorer.locator(".info").inner_text()
+    assert len(cells) > 1
 
 
-def model_inputs(source, k):
-    import numpy as np
-
-    return np.array([source["references"][k]["inputs"]])
+def test_where_delta_is_the_same_everywhere_no_slice_is_shown(opened, of_method):
+    path, model = of_method("Direct")
+    explorer = shown(opened(path), "div.explorer")
+    assert "is not shown" in explorer.inner_text() and explorer.locator("[data-choice=across]").count() == 0
+    assert explorer.locator(".info tbody tr").count() == 3
+    assert float(explorer.get_attribute("data-delta")) == pytest.approx(float(model.tether.deltas[0][0]))
+    explorer.locator("[data-choice=along]").select_option("1")
+    assert explorer.locator("[data-line]").evaluate("l => l.chart.data[4].every(v => v !== null)")
 
 
 def test_dark_and_light(opened):

@@ -25,7 +25,7 @@ from tether.trusted import TrustedModel
 
 LINE_POINTS = 61
 SIDE_POINTS = 40
-"""Of a plane; even, so that rest, the middle of most boxes, where delta is least, stands for no part of it."""
+"""Of a plane; even, so that rest, the middle of most boxes, where delta is least, stands for nothing else."""
 _SCAN_POINTS = 241
 _BUDGET = 590_000
 """Bytes that the whole may take; the number of reference rows follows from it."""

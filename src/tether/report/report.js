@@ -419,7 +419,7 @@
     return { ticks, text };
   }
 
-  const CONTRAST = 1e4; // that colours tell apart: where M is followed exactly, delta is a rounding
+  const CONTRAST = 1e3; // that colours tell apart: where M is followed exactly, delta is a rounding
 
   const EVIDENCE = { proved: "proved", lipschitz: "if the Lipschitz constants hold", statistical: "statistical", sampled: "an estimate, no guarantee" };
 
@@ -429,7 +429,6 @@
       this.cells = data.cells && cellsOf(data.cells);
       this.maps = data.references.map((reference) => reference.deltas.map(deltas));
       this.rows = { data: decoded(data.data), probes: decoded(data.probes) };
-      this.ranges = new Map();
       this.lines = data.references.map((reference) => decoded(reference.lines));
       this.lineCells = data.references.map((reference) => bytes(reference.cells, Int32Array));
       const [across, up = across] = data.start;
@@ -461,7 +460,7 @@
       const references = data.references.map((reference, k) => [k, reference.label]);
       const changed = (key) => this.changed(key);
       this.canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": "Delta on the slice. Arrow keys move the marked point." });
-      this.info = make("div", { class: "panel info", "aria-live": "polite" });
+      this.info = make("div", { class: `panel info${data.everywhere ? " alone" : ""}`, "aria-live": "polite" });
       this.fixed = make("details");
       this.keys = make("div", { class: "keys" });
       this.line = make("div", { class: "chart", "data-line": "" });
@@ -479,8 +478,8 @@
         this.choice("shown", "mode", [["relative", "distance from M"], ["absolute", "values"]], changed),
       ];
       this.place.append(
-        make("p", { class: "note", text: `${data.name || "Model"}: ${data.kind} bounds, evidence: ${EVIDENCE[data.evidence] || data.evidence}. Drawn from numbers rounded to 16 bits; delta is rounded up.` }),
         make("p", { text: this.introduction() }),
+        make("p", { class: "note", text: `${data.name || "Model"}: ${data.kind} bounds, evidence: ${EVIDENCE[data.evidence] || data.evidence}. Drawn from numbers rounded to 16 bits; delta is rounded up.` }),
         make("div", { class: "controls" }, ...slice),
         data.everywhere ? this.info : make("div", { class: "slice" }, make("div", { class: "panel" }, this.canvas, this.keys, this.fixed), this.info),
         make("div", { class: "controls" }, ...line),
@@ -572,21 +571,17 @@
       return this.maps[state.reference][data.planes.findIndex((plane) => wanted.every((k) => plane.includes(k)))];
     }
 
-    /** Logarithms of the smallest and the largest delta of an output anywhere; `floor` where smaller ones have its colour. */
+    /** Logarithms of the smallest and the largest delta of the output that have a colour; whether there are smaller ones. */
     deltaRange() {
-      const { state, ranges } = this;
-      if (!ranges.has(state.output)) {
-        let least = Infinity, most = -Infinity;
-        for (const { rows, columns, values } of this.cells ? [this.cells.delta] : this.maps.flat()) {
-          for (let k = 0; k < rows; k++) {
-            const delta = values[k * columns + state.output];
-            if (delta > 0 && delta < Infinity) { least = Math.min(least, Math.log(delta)); most = Math.max(most, Math.log(delta)); }
-          }
-        }
-        const floor = most - Math.log(CONTRAST);
-        ranges.set(state.output, most < least ? { least: 0, most: 0, floor: false } : { least: Math.max(least, floor), most, floor: least < floor });
+      const { rows, columns, values } = this.delta;
+      let least = Infinity, most = -Infinity;
+      for (let k = this.state.output; k < rows * columns; k += columns) {
+        const log = Math.log(values[k]);
+        if (Number.isFinite(log)) { least = Math.min(least, log); most = Math.max(most, log); }
       }
-      return ranges.get(state.output);
+      if (most < least) return { least: 0, most: 0, cut: false };
+      const floor = most - Math.log(CONTRAST);
+      return { least: Math.max(least, floor), most, cut: least < floor };
     }
 
     drawSlice() {
@@ -613,7 +608,7 @@
       pen.drawImage(sheet, area.left, area.top, area.width, area.height);
       this.drawPoints(pen);
       this.drawAxes(pen);
-      this.drawKeys(this.cells ? `${new Set(found.part).size} cells in view. ` : "");
+      this.drawKeys(this.cells ? `${new Set(found.part).size} cells in view. ` : "", found.inside.includes(0));
     }
 
     /** Cells on a grid of the slice, and whether it is in the domain. */
@@ -746,13 +741,13 @@
       pen.restore();
     }
 
-    drawKeys(seen) {
-      const { data, state } = this, { least, most, floor } = this.deltaRange(), unit = data.units[data.outputs[state.output]] || "";
+    drawKeys(seen, leaves) {
+      const { data, state } = this, { least, most, cut } = this.deltaRange(), unit = data.units[data.outputs[state.output]] || "";
       const stops = RAMP.map((c) => `rgb(${c.join(",")})`).join(",");
       const near = `${this.near.data} held-out inputs (○) and ${this.near.probes} probes (△) lie ${this.cells ? "within the coverage radius of" : "near"} this slice`;
       this.keys.replaceChildren(
-        make("span", {}, `delta of ${data.outputs[state.output]}: ${floor ? "≤ " : ""}${short(Math.exp(least))}`, make("i", { class: "ramp", style: `background:linear-gradient(90deg,${stops})` }), `${shortUp(Math.exp(most))} ${unit}`),
-        make("span", {}, make("i", { class: "hatch" }), "outside the domain: nothing is claimed"),
+        make("span", {}, `delta of ${data.outputs[state.output]}: ${cut ? "≤ " : ""}${short(Math.exp(least))}`, make("i", { class: "ramp", style: `background:linear-gradient(90deg,${stops})` }), `${shortUp(Math.exp(most))} ${unit}`),
+        ...(leaves ? [make("span", {}, make("i", { class: "hatch" }), "outside the domain: nothing is claimed")] : []),
         make("span", { text: "+ reference row" }),
         make("span", { text: `${seen}${near}.` }),
       );
@@ -873,7 +868,7 @@
       const key = (paint, text, style = "solid") => make("span", {}, make("i", { style: `width:1.5rem;border-top:2px ${style} ${paint}` }), text);
       this.lineKeys.replaceChildren(
         key(paints[4], "prediction"), key(grey, "trusted model M"), key(edge, "limits: no weights can leave them", "dashed"),
-        make("span", {}, make("i", { class: "hatch" }), "outside the domain"),
+        ...(table[3].includes(null) ? [make("span", {}, make("i", { class: "hatch" }), "outside the domain")] : []),
         make("span", { text: `Along ${data.inputs[state.along]} through ${this.reference.label} (vertical line); all other inputs fixed there.` }),
       );
     }
