@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tether.report.building import build_report
-from tether.report.explorer import explorer_data
+from tether.report.explorer import SIDE_POINTS, explorer_data
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -177,7 +177,7 @@ def test_the_explorer_answers(opened):
     explorer.locator("[data-choice=output]").select_option("1")
     assert explorer.evaluate(values) != line
     explorer.locator("[data-choice=mode]").select_option("absolute")
-    explorer.locator("[data-choice=reference]").select_option("3")
+    explorer.locator("[data-choice=reference]").select_option("2")
     data = explorer.evaluate("place => place.querySelector('[data-line]').chart.data")
     for low, high, predicted in zip(data[1], data[2], data[4], strict=True):
         slack = 1e-4 * (1 + abs(predicted or 0))
@@ -199,8 +199,10 @@ def test_a_map_shows_delta_of_the_model(opened, small_demo):
             inputs = np.array([reference["inputs"]])
             for column in (across, up):  # to the nearest point of the map
                 low, high = reference["spans"][column]
-                place = np.clip(np.floor((inputs[0, column] - low) / (high - low) * 40), 0, 39)
-                inputs[0, column] = low + (place + 0.5) / 40 * (high - low)
+                place = np.floor((inputs[0, column] - low) / (high - low) * SIDE_POINTS).clip(
+                    0, SIDE_POINTS - 1
+                )
+                inputs[0, column] = low + (place + 0.5) / SIDE_POINTS * (high - low)
             delta = comparison.kept.model.limits(inputs).delta[0, 0]
             assert float(explorer.get_attribute("data-delta")) == pytest.approx(delta, rel=2e-3)
 

@@ -11,7 +11,7 @@ from every_model import KINDS, Subject, each, parts, transitions
 
 import tether
 from tether.report.building import chapter_of
-from tether.report.explorer import explorer_data
+from tether.report.explorer import SIDE_POINTS, explorer_data
 from tether.report.page import book
 from tether.report.reading import read_explorer
 from tether.trusted import as_trusted
@@ -40,7 +40,7 @@ def test_every_tether_is_explored(subject, tmp_path):
     data = explored(subject)
     (tmp_path / "explorer.json").write_text(json.dumps(data))
     read = read_explorer(tmp_path)
-    assert read == json.loads(json.dumps(data)) and len(json.dumps(data)) < 600_000
+    assert read == json.loads(json.dumps(data)) and len(json.dumps(data)) < 320_000
     assert [name for name in ("cells", "planes", "everywhere") if read[name]] == [SLICED[read["kind"]]]
     results = {"name": "x", "runs": [{"method": "Trusted"}], "units": {}}
     page = book("x", [chapter_of(results, tmp_path)])
@@ -57,10 +57,11 @@ def test_what_is_explored_is_what_the_model_says(subject):
         _, off, lower, upper = np.moveaxis(lines[np.isfinite(lines[..., 0])], -1, 0)
         assert (lower <= off + 1e-3).all() and (off <= upper + 1e-3).all()
         for (across, up), coded in zip(data["planes"], reference["deltas"], strict=True):
-            rows = np.tile(reference["inputs"], (1600, 1))
-            for k, order in ((across, np.arange(1600) % 40), (up, np.arange(1600) // 40)):
+            points = np.arange(SIDE_POINTS**2)
+            rows = np.tile(reference["inputs"], (len(points), 1))
+            for k, order in ((across, points % SIDE_POINTS), (up, points // SIDE_POINTS)):
                 low, high = reference["spans"][k]
-                rows[:, k] = low + (order + 0.5) / 40 * (high - low)
+                rows[:, k] = low + (order + 0.5) / SIDE_POINTS * (high - low)
             found, shown = model.predict(*parts(rows), details=True).delta, np.exp(decoded(coded))
             # Spans are written with nine digits, so that a point at a face may change sides.
             near = np.isclose(shown, found, rtol=1e-3) | ((found <= 0) & np.isnan(shown))

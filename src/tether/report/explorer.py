@@ -24,11 +24,14 @@ from tether.report.schema import EXPLORER_FORMAT
 from tether.trusted import TrustedModel
 
 LINE_POINTS = 61
-SIDE_POINTS = 40
-"""Of a plane; even, so that rest, the middle of most boxes, where delta is least, stands for nothing else."""
+SIDE_POINTS = 30
+"""Of a plane; even, so that rest, the middle of most boxes, where delta is least, stands for
+nothing else, and no power of two, which leaves are cut by."""
 _SCAN_POINTS = 241
 _BUDGET = 590_000
 """Bytes that the whole may take; the number of reference rows follows from it."""
+_MAPS_BUDGET = 300_000
+"""The same where there are planes, of a page that has figures over the box besides."""
 _POINTS = 240
 _REFERENCES = 6
 _MISSING, _INFINITE = -32768, 32767
@@ -162,6 +165,7 @@ def _affordable(model: Model, budget: float) -> tuple[int, int]:
     if _by_cell(model) or _is_constant(model):
         return 0, int(np.clip(budget // lines, 2, _REFERENCES))
     plane = SIDE_POINTS**2 * outputs * _CHARACTERS
+    budget = min(budget, _MAPS_BUDGET)
     for sliced in range(inputs, min(2, inputs) - 1, -1):
         count = int(budget // (lines + max(1, sliced * (sliced - 1) // 2) * plane))
         if count >= 2:
