@@ -85,19 +85,19 @@ def _eliminate(work, inverse, k):
     for i in range(k + 1, n):
         if abs(work[i, k]) > abs(work[best, k]):
             best = i
-    if not abs(work[best, k]) > 0.0:
+    pivot = work[best, k]
+    if not abs(pivot) > 0.0:
         return False
-    for part in (work, inverse):
-        for j in range(n):
-            part[k, j], part[best, j] = part[best, j], part[k, j]
-    pivot = work[k, k]
-    work[k] /= pivot
-    inverse[k] /= pivot
+    # Number by number throughout: Numba takes long to compile what is said of whole rows.
+    for j in range(n):
+        work[best, j], work[k, j] = work[k, j], work[best, j] / pivot
+        inverse[best, j], inverse[k, j] = inverse[k, j], inverse[best, j] / pivot
     for i in range(n):
         factor = work[i, k]
-        if i != k:
-            work[i] -= factor * work[k]
-            inverse[i] -= factor * inverse[k]
+        for j in range(n):
+            if i != k:
+                work[i, j] -= factor * work[k, j]
+                inverse[i, j] -= factor * inverse[k, j]
     return True
 
 
@@ -105,17 +105,15 @@ def _eliminate(work, inverse, k):
 def _residual(given, inverse, rest):
     """Fills C and |I - C A| for every A in the box and as LAPACK has it; its norm, NaN where not below 1."""
     n = len(rest)
-    middle, radius = np.empty((n, n)), np.empty((n, n))
-    inverse[:] = 0.0
+    middle, radius, work, norm = np.empty((n, n)), np.empty((n, n)), np.empty((n, n)), 0.0
     for j in range(n):
-        inverse[j, j] = 1.0
         if not _largest(given, j) < _LARGEST:
             return np.nan
         widening = up(backward_error(n) * (_largest(given, j) + _SMALL))
         for i in range(n):
             middle[i, j], radius[i, j] = _middle_of(given[0, i, j], given[1, i, j])
             radius[i, j] = up(radius[i, j] + widening)
-    work, norm = middle.copy(), 0.0
+            work[i, j], inverse[i, j] = middle[i, j], 1.0 if i == j else 0.0
     for k in range(n):  # no proof rests on how close C is
         if not _eliminate(work, inverse, k):
             return np.nan
@@ -143,8 +141,9 @@ def _spread(n, rest, norm, size, away):
     for i in range(n):
         top = max(top, size[i])
     # No entry is above top / (1 - norm).
-    most = np.empty(n)
-    most[:] = up(up(top / down(1.0 - norm)) * _MORE)
+    most, first = np.empty(n), up(up(top / down(1.0 - norm)) * _MORE)
+    for i in range(n):
+        most[i] = first
     for _ in range(4):  # the more often, the less do entries of other sizes matter
         for i in range(n):
             away[i] = 0.0
@@ -181,20 +180,21 @@ def solve_all(given, wanted, solution, row):
     inverse, rest = np.empty((n, n)), np.empty((n, n))
     middle, size, own, away = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     norm = _residual(given, inverse, rest)
+    for i in range(n):
+        solution[0, i] = solution[1, i] = row[0, i] = row[1, i] = np.nan
     if norm != norm:
-        solution[:], row[:] = np.nan, np.nan
         return
     _right_side(given, inverse, middle, size, own)
     _spread(n, rest, norm, size, away)
     most = _largest(given, n)
     for i in range(n):
+        for j in range(n):
+            most = max(most, _largest(given, j) * ((size[i] + away[i]) * _MORE))
+    if not most < _LARGEST:
+        return
+    for i in range(n):
         radius = (own[i] + away[i]) * _MORE
         solution[0, i], solution[1, i] = add_down(middle[i], -radius), add_up(middle[i], radius)
-        for j in range(n):
-            most = max(most, _largest(given, j) * magnitude(solution[0, i], solution[1, i]))
-    if not most < _LARGEST:
-        solution[:], row[:] = np.nan, np.nan
-        return
     for j in range(n):
         for i in range(n):
             size[i] = abs(inverse[i, j])
