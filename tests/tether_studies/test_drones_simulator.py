@@ -173,9 +173,9 @@ def test_bullet_reads_our_constants():
     assert robot_description().count("<joint ") == 5
 
 
-def test_absent_bullet_is_named_with_its_extra(monkeypatch):
+def test_absent_bullet_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pybullet", None)
-    with pytest.raises(ImportError, match=r"pip install 'tether\[drones\]'") as caught:
+    with pytest.raises(ImportError, match=r"pip install pybullet") as caught:
         load_bullet()
     assert "\n" not in str(caught.value)
 

@@ -145,9 +145,11 @@ def test_settings_in_words_leave_defaults_out():
 
 
 def test_a_missing_simulator_is_said_before_anything_is_run(tmp_path, monkeypatch):
-    study_ = replace(find_study("drones"), needs=("no_such_simulator", "drones"))
+    study_ = replace(find_study("drones"), needs=("no_such_simulator", "simulator==1"))
     monkeypatch.setattr("tether_studies.tasks.find_study", lambda name: study_)
-    with pytest.raises(ValueError, match=r"must have the package no_such_simulator.*tether\[drones\]"):
+    with pytest.raises(
+        ValueError, match=r"must have the package no_such_simulator.*pip install simulator==1"
+    ):
         open_folder(Plan("drones", "smoke", (0,), {}), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

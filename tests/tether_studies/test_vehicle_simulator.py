@@ -150,7 +150,7 @@ def test_rows_do_not_know_each_other(rng: np.random.Generator):
         )
 
 
-def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "vehiclemodels.init_ks", None)
-    with pytest.raises(ValueError, match=r"pip install 'tether\[vehicle\]'"):
+    with pytest.raises(ValueError, match=r"pip install commonroad-vehicle-models"):
         package_module("init_ks")
