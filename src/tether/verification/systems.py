@@ -16,6 +16,7 @@ column. There c is 3 n; it is taken as 6 (n + 1), because libraries multiply by 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,11 +157,12 @@ def _inverses(middle: Array) -> Array:
     """About the inverses; NaN where there is none. No proof rests on how close they are."""
     fine = np.isfinite(middle).all(axis=(1, 2))
     found = np.full_like(middle, np.nan)
-    for row in np.flatnonzero(fine):
-        try:
-            found[row] = np.linalg.inv(middle[row])
-        except np.linalg.LinAlgError:
-            continue
+    try:
+        found[fine] = np.linalg.inv(middle[fine])
+    except np.linalg.LinAlgError:  # one of them stops all
+        for row in np.flatnonzero(fine):
+            with suppress(np.linalg.LinAlgError):
+                found[row] = np.linalg.inv(middle[row])
     return found
 
 
