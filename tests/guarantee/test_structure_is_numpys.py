@@ -267,6 +267,14 @@ def constant_matrices(s, u):
     return s @ A + a + (u @ B).sum(1, keepdims=True)
 
 
+def constant_routines(s, u):
+    A = np.array([[2.0, 1, 0], [1, 3, 0], [0, 0, 1]])
+    gains = np.linalg.solve(A, np.array([1.0, 2.0, 3.0])) * np.linalg.det(A)
+    looked = np.interp(np.array([0.2, 0.4, 3.0]), [0, 1], [2, 5.0]) + np.interp(0.3, [0, 1], [2, 5.0])
+    places = np.digitize(np.array([0.5, 1.5, 2.5]), [0, 1, 2]) + np.searchsorted(np.arange(3.0), 1.5)
+    return s * gains + looked + places
+
+
 def counting(s, u):
     return (s * (s > 0)).sum(1, keepdims=True) + np.sum(1.0 * (s > 0), axis=1)[:, None]
 
@@ -307,6 +315,7 @@ ACCEPTED = [
     mean_of_list,
     insert_append,
     constant_matrices,
+    constant_routines,
     counting,
     hypot_rows,
     scalars,

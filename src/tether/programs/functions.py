@@ -26,7 +26,7 @@ from tether.programs.arrays import (
     wrap,
 )
 from tether.programs.refusal import refuse, refuse_unsupported, remembered
-from tether.programs.routines import ROUTINES
+from tether.programs.routines import ROUTINES, ROUTINES_OF_NUMBERS
 from tether.programs.scalars import Whole, entrywise
 from tether.programs.sums import length, multiply_matrices
 from tether.programs.ufuncs import call_ufunc
@@ -36,6 +36,8 @@ from tether.programs.ufuncs import call_ufunc
 def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
     """What NumPy calls for a function of which an argument is traced."""
     refuse_others(function.__name__, *arguments, *options.values())
+    if function in ROUTINES_OF_NUMBERS and graph_of(*arguments, *options.values()) is None:
+        return _of_constants(function, arguments, options)
     if function in FUNCTIONS:
         try:
             result = FUNCTIONS[function](*arguments, **options)

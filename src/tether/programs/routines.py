@@ -238,3 +238,5 @@ ROUTINES: dict[Any, Callable[..., Any]] = {
     np.searchsorted: searchsorted,
     np.digitize: digitize,
 }
+ROUTINES_OF_NUMBERS = [function for function in ROUTINES if function is not np.piecewise]
+"""Of constants, NumPy's own: unlike those of pieces, all that they are made of is given."""
