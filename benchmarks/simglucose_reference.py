@@ -36,7 +36,7 @@ def main() -> None:
     table = pd.read_csv(PATIENT_PARA_FILE)
     start = time.perf_counter()
     rows = []
-    for _, row in table.iterrows():
+    for _, row in table[table.Name.isin(scenario)].iterrows():
         plan = scenario[row.Name]
         rows.append([row.Name, *map(repr, glucose_by_minute(row, plan["meals"], plan["insulin"]))])
     seconds = time.perf_counter() - start
