@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
 
@@ -11,12 +12,12 @@ Facts = dict[str, str]
 """What is said, by name; in the order in which it is read."""
 
 
-class Shown:
+class Shown(ABC):
     """Says its facts instead of its fields: a few lines at a prompt, a small table in a notebook."""
 
+    @abstractmethod
     def facts(self) -> tuple[str, Facts]:
         """A headline, and what is known."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         headline, facts = self.facts()
