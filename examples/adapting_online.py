@@ -8,6 +8,7 @@ import tempfile
 
 import numpy as np
 import onnxruntime
+from matplotlib.figure import Figure
 
 import tether
 from tether.data import Transitions
@@ -49,12 +50,23 @@ with tempfile.TemporaryDirectory() as folder:
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 ahead = bent(seed=99)
-print(f"heading, before: {error({}, ahead):.5f} rad off on drives to come")
+errors = [error({}, ahead)]
+print(f"heading, before: {errors[0]:.5f} rad off on drives to come")
 for drive in range(DRIVES):
     found = car.adapt(bent(seed=drive + 1), steps=5 if TINY else 300)
     car = found.model
     weights = {f"network.{name}": value.numpy() for name, value in car.network.state_dict().items()}
+    errors.append(error(weights, ahead))
     changed, missed = ", ".join(found.changed) or "nothing", found.outside["heading"]
-    print(f"drive {drive + 1}: {error(weights, ahead):.5f} rad; new weights for {changed}; truth outside the")
+    print(f"drive {drive + 1}: {errors[-1]:.5f} rad; new weights for {changed}; truth outside the")
     print(f"  band at {missed:.1%} of its rows")
 print(f"certified as before: {tether.certify(car, parked_car.TRUSTED).certified}")
+
+figure = Figure(figsize=(6, 4), layout="constrained")
+axes = figure.subplots()
+axes.plot(range(len(errors)), errors, "o-")
+axes.set(
+    xlabel="drives with the bent steering", ylabel="heading, error on drives to come [rad]", ylim=(0, None)
+)
+figure.savefig("adapting_online.png", dpi=120)
+print("picture: adapting_online.png")

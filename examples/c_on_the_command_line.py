@@ -8,6 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import numpy as np
+from matplotlib.figure import Figure
+
 import tether
 from tether.export import export
 from tether_studies import parked_car
@@ -46,8 +49,25 @@ with tempfile.TemporaryDirectory() as folder:
     Path(folder, "main.c").write_text(MAIN)
     words = ["cc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "main.c", "car.c", "-o", "car", "-lm"]
     subprocess.run(words, cwd=folder, check=True)
+
+    def answer(*inputs: str) -> str:
+        """What the program prints."""
+        return subprocess.run(
+            ["./car", *inputs], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
+
     for inputs in (["0", "0", "0.3", "5", "0.2"], ["0", "0", "0.3", "0", "0"], ["0", "0", "0.3", "99", "0"]):
         print("$ ./car", *inputs)
-        print(
-            subprocess.run(["./car", *inputs], cwd=folder, capture_output=True, text=True, check=True).stdout
-        )
+        print(answer(*inputs))
+    speeds = np.linspace(0, 14, 5 if TINY else 57)
+    lines = [answer("0", "0", "0.3", str(speed), "0.2").split("\n")[0] for speed in speeds]
+
+moved, delta = np.array([line.split(" +- ") for line in lines], dtype=float).T
+figure = Figure(figsize=(6, 4), layout="constrained")
+axes = figure.subplots()
+axes.fill_between(speeds, moved - delta, moved + delta, alpha=0.25, label="within delta")
+axes.plot(speeds, moved, label="what the program says")
+axes.set(xlabel="speed [m/s]", ylabel="x after 0.1 s [m]")
+axes.legend()
+figure.savefig("c_on_the_command_line.png", dpi=120)
+print("picture: c_on_the_command_line.png")

@@ -8,9 +8,9 @@ Not shown: that the real pendulum is in the tube, and anything after its last st
 
 import os
 
-import matplotlib
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 import tether
 
@@ -65,10 +65,8 @@ for _ in range(3 if TINY else 30):
 inside = all(((way >= tube.lower) & (way <= tube.upper)).all() for way in ways)
 print(f"{len(ways)} pairs of weights, the first trained: all in the tube: {inside}")
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
-
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure = Figure(figsize=(7, 4), layout="constrained")
+axes = figure.subplots()
 time = STEP * np.arange(len(tube.lower))
 axes.fill_between(time, tube.lower[:, 0], tube.upper[:, 0], alpha=0.25, label="any weights (proved)")
 axes.plot(time, np.array(ways)[1:, :, 0].T, "k", lw=0.3)

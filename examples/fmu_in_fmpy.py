@@ -9,6 +9,7 @@ import tempfile
 import fmpy
 import numpy as np
 from fmpy.validation import validate_fmu
+from matplotlib.figure import Figure
 
 import tether
 from tether.export import export
@@ -48,3 +49,12 @@ for row in found[::10]:
             **{name: row[name] for name in found.dtype.names}
         )
     )
+
+figure = Figure(figsize=(6, 4), layout="constrained")
+axes = figure.subplots()
+axes.errorbar(
+    found["x"], found["y"], xerr=found["delta_x"], yerr=found["delta_y"], fmt="o-", ms=3, lw=1, elinewidth=0.6
+)
+axes.set(xlabel="x [m]", ylabel="y [m]", title="bars: delta of one step")
+figure.savefig("fmu_in_fmpy.png", dpi=120)
+print("picture: fmu_in_fmpy.png")

@@ -5,7 +5,9 @@ The model is a torch module; `across=True` gives its gradient over several leave
 
 import os
 
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 import tether
 from tether_studies import parked_car
@@ -33,6 +35,7 @@ def cost(pose: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
 
 
 pose, controls = torch.zeros(3, dtype=torch.float64), torch.ones(HORIZON, 2, dtype=torch.float64)
+driven_path = [pose[:2].numpy()]
 for step in range(STEPS):
     plan = controls.clone().requires_grad_()
     optimizer = torch.optim.Adam([plan], lr=0.2)
@@ -44,6 +47,16 @@ for step in range(STEPS):
     controls = torch.cat([plan.detach()[1:], plan.detach()[-1:]])
     known = car.predict(pose[None].numpy(), plan.detach()[:1].numpy(), details=True)
     pose = torch.from_numpy(known.next_states[0])
+    driven_path.append(pose[:2].numpy())
     if step % 10 == 0 or step == STEPS - 1:
         away, delta = float(torch.linalg.vector_norm(pose[:2] - GOAL)), known.delta[0, :2].max()
         print(f"step {step}: {away:.2f} m from the goal; within {delta:.3g} m of the unicycle")
+
+figure = Figure(figsize=(6, 4), layout="constrained")
+axes = figure.subplots()
+axes.plot(*np.transpose(driven_path), "o-", ms=3, label="where the car drove")
+axes.plot(*GOAL, "k*", ms=14, label="goal")
+axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+axes.legend()
+figure.savefig("gradient_mpc_torch.png", dpi=120)
+print("picture: gradient_mpc_torch.png")

@@ -1,8 +1,7 @@
 """A car follows a path: model predictive control with the tethered car in CasADi, by do-mpc.
 
-Learned from a car that slips, within delta of a unicycle, exported to C and loaded by CasADi with its
-Jacobian; plans keep the delta of one step away from the edge of the lane. Needs
-`pip install casadi do-mpc` and a C compiler.
+It is exported to C and loaded by CasADi with its Jacobian; plans keep the delta of one step away from the
+edge of the lane. Needs `pip install casadi do-mpc` and a C compiler.
 """
 
 import os
@@ -12,6 +11,7 @@ import warnings
 
 import casadi
 import numpy as np
+from matplotlib.figure import Figure
 
 import tether
 from tether.export import export
@@ -39,15 +39,15 @@ def controller(step, lane=1.0, **solver):
     mpc.set_objective(mterm=away**2, lterm=away**2 + 0.05 * (control[0] - 6) ** 2)
     mpc.set_rterm(control=np.array([0.01, 0.01]))
     mpc.bounds["lower", "_u", "control"], mpc.bounds["upper", "_u", "control"] = [0, -0.9], [14, 0.9]
-    mpc.set_nl_cons("left", away, ub=lane, soft_constraint=True, penalty_term_cons=50)
-    mpc.set_nl_cons("right", -away, ub=lane, soft_constraint=True, penalty_term_cons=50)
+    for side, way in (("left", away), ("right", -away)):
+        mpc.set_nl_cons(side, way, ub=lane, soft_constraint=True, penalty_term_cons=50)
     mpc.setup()
     return mpc
 
 
 def closed_loop(mpc):
-    """Largest distance from the path of the car that slips, and seconds of processor time of a step."""
-    pose, body, seconds, away = np.array([[0.0, 0.0, 0.3]]), np.zeros((1, 2)), [], []
+    """Where the car that slips drove, and seconds of processor time of a step."""
+    pose, body, seconds, way = np.array([[0.0, 0.0, 0.3]]), np.zeros((1, 2)), [], []
     mpc.x0 = pose[0]
     mpc.set_initial_guess()
     for _ in range(STEPS):
@@ -55,8 +55,8 @@ def closed_loop(mpc):
         control = mpc.make_step(pose.T).T
         seconds.append(time.process_time() - begun)
         pose, body = parked_car.car(control, pose, body)
-        away.append(abs(pose[0, 1] - 3 * np.sin(pose[0, 0] / 8)))
-    return max(away), float(np.median(seconds))
+        way.append(pose[0, :2])
+    return np.array(way).T, float(np.median(seconds))
 
 
 if __name__ == "__main__":
@@ -69,5 +69,11 @@ if __name__ == "__main__":
     delta = np.hypot(*car.predict([[0, 0, 0.3]], [[6, 0]], details=True).delta[0, :2])
     with tempfile.TemporaryDirectory() as folder:
         step = casadi.external("car", str(export(car, to="casadi", out=folder, name="car")[-1]))
-        away, seconds = closed_loop(controller(step, 1.0 - delta, **ROUGHLY))
-        print(f"at most {away:.3f} m from the path, {1e3 * seconds:.1f} ms a step")
+        (x, y), seconds = closed_loop(controller(step, 1.0 - delta, **ROUGHLY))
+    path = 3 * np.sin(x / 8)
+    print(f"at most {np.abs(y - path).max():.3f} m from the path, {1e3 * seconds:.1f} ms a step")
+    axes = (figure := Figure(figsize=(7, 3), layout="constrained")).subplots()
+    axes.fill_between(x, path - 1 + delta, path + 1 - delta, alpha=0.2)
+    axes.plot(x, path, "k--", x, y, "o-", ms=3, lw=1)
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title="path (dashed), lane less delta, the car")
+    figure.savefig("mpc_casadi.png", dpi=120)

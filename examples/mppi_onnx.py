@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import onnxruntime
+from matplotlib.figure import Figure
 
 import tether
 from tether.export import export
@@ -40,6 +41,7 @@ def costs(pose: np.ndarray, controls: np.ndarray) -> np.ndarray:
 
 rng = np.random.default_rng(0)
 pose, plan = np.zeros(3, np.float32), np.tile(np.array([2.0, 0.0]), (HORIZON, 1))
+driven_path = [pose[:2].copy()]
 for step in range(STEPS):
     start = time.perf_counter()
     tried = plan[:, None] + rng.normal(size=(HORIZON, SAMPLES, 2)) * SPREAD
@@ -52,8 +54,18 @@ for step in range(STEPS):
     answer = session.run(None, {"states": pose[None], "controls": plan[:1].astype(np.float32)})
     pose, delta = answer[0][0], answer[3][0]
     pose[2] = (pose[2] + np.pi) % (2 * np.pi) - np.pi
+    driven_path.append(pose[:2].copy())
     plan = np.concatenate([plan[1:], plan[-1:]])
     if step % 10 == 0 or step == STEPS - 1:
         away, gap = np.linalg.norm(pose[:2] - GOAL), np.abs(pose - truth)[:2].max()
         print(f"step {step}: {away:.2f} m to go, planned in {1e3 * taken:.0f} ms; {gap:.3f} m from M, "
               f"delta {delta[:2].max():.3f} m")  # fmt: skip
+
+figure = Figure(figsize=(6, 4), layout="constrained")
+axes = figure.subplots()
+axes.plot(*np.transpose(driven_path), "o-", ms=3, label="where the car drove")
+axes.plot(*GOAL, "k*", ms=14, label="goal")
+axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+axes.legend()
+figure.savefig("mppi_onnx.png", dpi=120)
+print("picture: mppi_onnx.png")
