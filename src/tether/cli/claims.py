@@ -22,6 +22,11 @@ from tether.cli.terminal import (
 from tether.cli.tubes import attack_tube_file, verify_tube_file
 from tether.foundation.progress import console_reporter
 
+Policy = Annotated[str | None, typer.Option(help="Of a tube with feedback: file.py:policy.")]
+Carried = Annotated[
+    str | None, typer.Option(help="Of a tube whose model does not predict every state: file.py:rule.")
+]
+
 
 def certify_command(
     model: ModelPath,
@@ -74,11 +79,13 @@ def verify_command(
         Path | None,
         typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
     ] = None,
+    policy: Policy = None,
+    carried: Carried = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Establish a claim again from a model file, an exported one or a tube, and the trusted model alone."""
     if model.suffix == ".json":
-        verify_tube_file(model, trusted, of, scheduler)
+        verify_tube_file(model, trusted, of, scheduler, policy=policy, carried=carried)
         return
     with starting():
         from tether.export import verify
@@ -110,12 +117,13 @@ def attack_command(
         Path | None,
         typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="Of a tube with feedback: file.py:policy.")] = None,
+    policy: Policy = None,
+    carried: Carried = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Search for a counter-example to a model's certificate, or for a rollout that leaves a tube."""
     if model.suffix == ".json":
-        attack_tube_file(model, trusted, of, policy, evaluations=evaluations, seed=seed)
+        attack_tube_file(model, trusted, of, policy, evaluations=evaluations, seed=seed, carried=carried)
         return
     with starting():
         from tether.claims.attack import attack

@@ -55,6 +55,13 @@ def tube_command(
     weights: Annotated[
         str, typer.Option(help="any; or own: for the weights at hand alone, which is narrower.")
     ] = "any",
+    carried: Annotated[
+        str | None,
+        typer.Option(
+            help="file.py:rule: what states follow that the model does not predict, a function of states, "
+            "controls and predictions."
+        ),
+    ] = None,
     held_out: Annotated[
         Path | None,
         typer.Option(help="Episodes kept from fitting: adds a system tube, which is statistical."),
@@ -87,15 +94,16 @@ def tube_command(
     applied, policy = _controls(controls, learned, steps)
     begin = _start(start, learned)
     options: dict[str, Any] = {"steps": steps, "generators": generators, "halvings": halvings, "cuts": cuts}
-    options |= {"weights": weights, "client": scheduler}
+    rule = _function(carried)
+    options |= {"weights": weights, "client": scheduler, "carried": rule}
     found = tube(learned, known, begin, applied if policy is None else policy, **options)
     where = os.path.relpath(model_file(model).resolve(), out.resolve().parent)
     found = replace(found, about={**found.about, "model": where})
     if held_out is not None:
         system = _system(learned, found, held_out, alpha, episode, policy)
         found = replace(found, system=system)
-    tried = attack_tube(learned, found, rollouts=2000, policy=policy)
-    paths = _some_paths(learned, found, policy)
+    tried = attack_tube(learned, found, rollouts=2000, policy=policy, carried=rule)
+    paths = _some_paths(learned, found, policy, rule)
     figure = tube_figure(found, paths=paths)
     with writing(out):
         write_json(out, as_dict(found))
@@ -117,14 +125,23 @@ def tube_command(
         raise typer.Exit(1)
 
 
-def verify_tube_file(path: Path, trusted: str, model: Path | None, scheduler: str | None = None) -> None:
+def verify_tube_file(
+    path: Path,
+    trusted: str,
+    model: Path | None,
+    scheduler: str | None = None,
+    *,
+    policy: str | None = None,
+    carried: str | None = None,
+) -> None:
     """Shows a tube again, from its file, the model file and the trusted model alone."""
     with starting():
         from tether.foundation.executors import spread_over
         from tether.trusted.loading import load_trusted
         from tether.verification.tubes import verify_tube
     with spread_over(scheduler), console_reporter(console)("Verify") as progress:
-        result = verify_tube(path, load_trusted(trusted), model, progress)
+        rules = {"policy": _function(policy), "carried": _function(carried)}
+        result = verify_tube(path, load_trusted(trusted), model, progress, **rules)
     say(result.statement)
     if result.ended:
         say(f"{result.ended} of {result.tubes} tubes end before their last step; until then they hold.")
@@ -136,7 +153,14 @@ def verify_tube_file(path: Path, trusted: str, model: Path | None, scheduler: st
 
 
 def attack_tube_file(
-    path: Path, trusted: str, model: Path | None, policy: str | None, *, evaluations: int, seed: int
+    path: Path,
+    trusted: str,
+    model: Path | None,
+    policy: str | None,
+    *,
+    evaluations: int,
+    seed: int,
+    carried: str | None = None,
 ) -> None:
     """Tries rollouts at extreme weights, starts and controls; so many steps in all."""
     with starting():
@@ -148,10 +172,10 @@ def attack_tube_file(
         raise ValueError(f"`{path}` must say which model it is of; it does not. Name it with `--model`.")
     place = path.parent / str(named) if model is None else model
     learned = claiming_model(place, load_trusted(trusted), "tube to attack")
-    given = None if policy is None else load_trusted(policy).function
+    rules = {"policy": _function(policy), "carried": _function(carried)}
     count = max(1, evaluations // found.steps)
     with console_reporter(console)("Attack") as progress:
-        worst = attack_tube(learned, found, rollouts=count, seed=seed, policy=given, progress=progress)
+        worst = attack_tube(learned, found, rollouts=count, seed=seed, progress=progress, **rules)
     say(
         f"{worst.rollouts} rollouts tried. The farthest from the middle that "
         f"{'starts' if found.weights else 'any weights, starts'} and controls went is "
@@ -219,15 +243,20 @@ def _controls(text: str, model: Model, steps: int | None) -> tuple[Any, Any]:
     if Path(text).suffix.lower() in _FILES:
         return _columns(Path(text), names), None
     if ":" in text and "=" not in text:
-        from tether.trusted.loading import load_trusted
-
-        return None, load_trusted(text).function
+        return None, _function(text)
     limits = parsed_box("controls", text)
     if not limits:
         raise ValueError(
             f"`--controls` must be a file, zero, box, name=low:high or file.py:policy; got '{shorten(text)}'."
         )
     return limits, None
+
+
+def _function(spec: str | None) -> Any:
+    """A function in NumPy, loaded as M is."""
+    from tether.trusted.loading import load_trusted
+
+    return None if spec is None else load_trusted(spec).function
 
 
 def _needed(steps: int | None) -> int:
@@ -248,6 +277,8 @@ def _system(
     if policy is not None:
         raise ValueError("`--held-out` must come with a sequence of controls; got feedback.")
     schema = model.schema
+    if not schema.rolls_out:
+        raise ValueError("`--held-out` must come with a model that predicts every state; this one does not.")
     data = read_transitions(
         held_out, states=schema.states, controls=schema.controls, angles=schema.angles, episode=episode
     )
@@ -265,7 +296,7 @@ def _system(
     return {"lower": low, "upper": high, "constant": band.constant, **noted}
 
 
-def _some_paths(model: Model, found: Any, policy: Any) -> Any:
+def _some_paths(model: Model, found: Any, policy: Any, carried: Any) -> Any:
     import numpy as np
 
     from tether.claims.tubes.attacking import extreme_rollouts
@@ -274,4 +305,4 @@ def _some_paths(model: Model, found: Any, policy: Any) -> Any:
     row = np.zeros(60, dtype=np.int64)
     lower, upper = (end[:1] for end in found.start)
     states = lower + np.round(rng.random((60, lower.shape[1]))) * (upper - lower)
-    return extreme_rollouts(model, found, states, row, rng, policy)
+    return extreme_rollouts(model, found, states, row, rng, policy, carried)

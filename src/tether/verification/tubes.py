@@ -19,11 +19,11 @@ So if every rollout is in one set it is in the next; and the boxes of the file h
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
@@ -38,7 +38,7 @@ from tether.verification.claim import ROUNDOFF, Claim, Content, claim_of, read_c
 from tether.verification.elementary import constant
 from tether.verification.intervals import Array, Interval, add_down, add_up
 from tether.verification.networks import FileNetwork
-from tether.verification.tubesteps import LESS_THAN_A_TURN, Task, first_unshown
+from tether.verification.tubesteps import LESS_THAN_A_TURN, Task, first_unshown, first_untied
 from tether.verification.verifying import check_program, verify
 
 _TURN = constant(lambda: 2 * arb.pi())
@@ -110,6 +110,9 @@ def verify_tube(
     trusted: TrustedModel | Function,
     model: str | Path | None = None,
     progress: Report | None = None,
+    *,
+    policy: Callable[..., Any] | None = None,
+    carried: Callable[..., Any] | None = None,
 ) -> TubeVerification:
     """Shows a tube again, sharing no code with what made it.
 
@@ -118,6 +121,8 @@ def verify_tube(
         trusted: M.
         model: the model file or the folder of a run; by default where the tube's file says it is.
         progress: told (steps shown, steps to show).
+        policy: of a tube with feedback; a file has its name only, and what is shown is shown of this one.
+        carried: of a tube of a model that does not predict every state, likewise what the others follow.
 
     Raises:
         CertificateError: a step cannot be shown; the message says which.
@@ -129,13 +134,14 @@ def verify_tube(
     held = read_content(place)
     claim = claim_of(held)
     program = _program(claim, as_trusted(trusted)) if claim.evidence == "proved" else None
-    tasks = _show(claim, held, program, content, progress)
+    rules = Rules.of(claim.schema, content, policy, carried)
+    tasks = _show(claim, held, program, rules, content, progress)
     ended = sum(row["ended"] is not None for row in content["starts"])
     own = content["weights"] is not None
     statement = (
         f"Each of {tasks} steps was shown again, {'for these' if own else 'whatever the'} weights, in "
         f"interval arithmetic on the {'network and the ' if own else ''}tether"
-        f"{'' if program is None else ' and the trusted model'}."
+        f"{'' if program is None else ' and the trusted model'}{rules.words}."
     )
     if program is not None:
         # The steps rest on the distance to M that the model file states.
@@ -144,7 +150,124 @@ def verify_tube(
     return TubeVerification(len(content["starts"]), tasks, ended, statement, left)
 
 
-def _show(claim: Claim, held: Content, program: Any, content: dict[str, Any], progress: Report | None) -> int:
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """Columns that follow others: by a policy, and states by a rule; each a function and its program."""
+
+    policy: Rule | None
+    carried: Rule | None
+    schema: Any
+
+    @classmethod
+    def of(
+        cls,
+        schema: Any,
+        content: dict[str, Any],
+        policy: Callable[..., Any] | None,
+        carried: Callable[..., Any] | None,
+    ) -> Rules:
+        """Both must be given where the tube has them."""
+        dx, du, outputs = len(schema.states), len(schema.controls), len(schema.outputs)
+        feedback = content["controls"]["kind"] == "feedback"
+        followed = not schema.rolls_out
+        _require(
+            (content.get("carried") is not None) == followed, "what states follow must be said, or nothing"
+        )
+        _require(
+            not followed or (min(schema.advances) >= 0 and len(set(schema.advances)) == outputs),
+            "every output must be the next value of a state",
+        )
+        for name, needed, given in (("policy", feedback, policy), ("carried", followed, carried)):
+            if needed and given is None:
+                known = content["controls"].get("name") if name == "policy" else content["carried"]
+                raise ValueError(f"`{name}` must be given: the tube is of {what.shown(known)}; got none.")
+        own, rest = None, None
+        if policy is not None and feedback:
+            own = Rule.of(lambda x, _: policy(x), dx, 0, du, "policy")
+        if carried is not None and followed:
+            count = du + outputs
+            rest = Rule.of(lambda x, z: carried(x, z[:, :du], z[:, du:]), dx, count, dx - outputs, "rule")
+        return cls(own, rest, schema)
+
+    @property
+    def words(self) -> str:
+        """What was used besides."""
+        named = [("policy given", self.policy), ("rule given for the other states", self.carried)]
+        return "".join(f" and the {name}" for name, used in named if used is not None)
+
+    def first_unshown(self, steps: list[Step]) -> str | None:
+        """What cannot be shown of them at the first step that fails; None where all can be."""
+        schema, reason = self.schema, None
+        if self.policy is not None:
+            tasks = [step.policy for step in steps if step.policy is not None]
+            angles = schema.input_angles[: len(schema.states)]
+            reason = self.policy.first_unshown(angles, schema.controls, tasks)
+        if reason is None and self.carried is not None:
+            tasks = [step.carried for step in steps if step.carried is not None]
+            names = tuple(schema.states[k] for k in _carried(schema))
+            reason = self.carried.first_unshown(
+                np.append(schema.input_angles, schema.output_angles), names, tasks
+            )
+        return reason
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A function in NumPy of states (N, dx) and others (N, k), and its program."""
+
+    function: Callable[..., Any]
+    program: Any
+    states: int
+    name: str
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], states: int, others: int, outputs: int, name: str) -> Rule:
+        """Raises what cannot be read."""
+        from tether.verification.graph import UnboundedError
+        from tether.verification.tracing import trace
+
+        try:
+            return cls(function, trace(function, states, others, outputs), states, name)
+        except UnboundedError as error:
+            raise CertificateError(f"not verified: the {name} has {error}.") from None
+
+    def first_unshown(
+        self, angles: NDArray[np.bool_], names: tuple[str, ...], tasks: list[Task]
+    ) -> str | None:
+        """What cannot be shown of it at the first step that fails; None where all can be."""
+        if not tasks:
+            return None
+        shown = list(map(what.shown, names))
+        return self._misread(angles, tasks) or first_untied(self.program, angles, shown, tasks)
+
+    def _misread(self, angles: NDArray[np.bool_], tasks: list[Task]) -> str | None:
+        """Whether the function itself, at points of the sets, does what its program says."""
+        from tether.verification.interpreter import enclose
+
+        rng = np.random.Generator(np.random.PCG64DXSM(0x7ACE))
+        low, high = (np.repeat([getattr(task, end) for task in tasks], 4, axis=0) for end in ("low", "high"))
+        points = np.clip(low + rng.random(low.shape) * (high - low), low, high)
+        turned = np.clip((points + np.pi) % (2 * np.pi) - np.pi, -np.pi, np.nextafter(np.pi, 0.0))
+        points = np.where(angles, turned, points)
+        found = enclose(self.program, points, points, slopes=False)
+        values = np.asarray(self.function(points[:, : self.states], points[:, self.states :]))
+        slack = 64 * ROUNDOFF * np.abs(values.T)
+        wrong = (found.lower - slack > values.T) | (found.upper + slack < values.T)
+        if not wrong.any():
+            return None
+        return (
+            f"the {self.name} does not do at {points[np.argwhere(wrong)[0][1]].tolist()} what its code says"
+        )
+
+
+def _show(
+    claim: Claim,
+    held: Content,
+    program: Any,
+    rules: Rules,
+    content: dict[str, Any],
+    progress: Report | None,
+) -> int:
     """How many steps were shown: of the tube, and of one for any weights that its boxes were cut by."""
     _recognise(claim, content, held.path)
     network, beside, shown = None, content.get("beside"), 0
@@ -154,9 +277,10 @@ def _show(claim: Claim, held: Content, program: Any, content: dict[str, Any], pr
     if beside is not None:
         _DOCUMENT(beside, "beside")
         _check_beside(content, beside)
-        shown = _show(claim, held, program, beside, progress)
-    tasks = list(_tasks(claim, content))
-    reason = first_unshown(claim, program, tasks, progress, network)
+        shown = _show(claim, held, program, rules, beside, progress)
+    steps = list(_steps(claim, content))
+    tasks = [step.model for step in steps]
+    reason = rules.first_unshown(steps) or first_unshown(claim, program, tasks, progress, network)
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
     return shown + len(tasks)
@@ -165,14 +289,13 @@ def _show(claim: Claim, held: Content, program: Any, content: dict[str, Any], pr
 def _check_beside(content: dict[str, Any], beside: dict[str, Any]) -> None:
     """It must be for any weights, of the same starts and controls, and stand for itself."""
     same = all(content[name] == beside[name] for name in ("about", "steps", "start", "controls"))
+    same = same and content.get("carried") == beside.get("carried")
     alone = beside["weights"] is None and beside.get("beside") is None
     _require(same and alone, "the tube beside it must be for any weights, from the same starts")
     _require(len(beside["starts"]) == len(content["starts"]), "the tube beside it must have as many starts")
 
 
 def _model_file(path: Path, content: dict[str, Any], given: str | Path | None) -> Path:
-    if content["controls"]["kind"] != "box":
-        raise CertificateError("not verified: a tube with feedback is not shown again.")
     named = content["about"].get("model")
     if given is None and named is None:
         raise ValueError(f"`{path}` must say which model it is of; it does not. Name it with `--model`.")
@@ -217,37 +340,39 @@ def _program(claim: Claim, trusted: TrustedModel) -> Any:
 # --- what must be shown of each step, beside the model
 
 
-def _tasks(claim: Claim, content: dict[str, Any]) -> Iterator[Task]:
+def _steps(claim: Claim, content: dict[str, Any]) -> Iterator[Step]:
     """Everything but the model's distance from the lines is shown here; that is what tasks are for."""
     schema, steps, known = claim.schema, content["steps"], content["controls"]
     dx, du = len(schema.states), len(schema.controls)
     try:
-        controls = [
-            np.array(known[end], dtype=np.float64).reshape(-1, steps, du) for end in ("lower", "upper")
-        ]
+        boxes = None
+        if known["kind"] == "box":
+            boxes = [
+                np.array(known[end], dtype=np.float64).reshape(-1, steps, du) for end in ("lower", "upper")
+            ]
         starts = [
             np.array(content["start"][end], dtype=np.float64).reshape(-1, dx) for end in ("lower", "upper")
         ]
         rows = content["starts"]
         others = (content.get("beside") or {}).get("starts", [None] * len(rows))
-        if len(starts[0]) != len(rows) or controls[0].shape != controls[1].shape:
+        if len(starts[0]) != len(rows) or (boxes is not None and boxes[0].shape != boxes[1].shape):
             raise ValueError("as many starts as tubes are needed")
         for k, row in enumerate(rows):
-            own = [end[k if len(end) > 1 else 0] for end in controls]
-            yield from _row_tasks(claim, row, k, steps, [end[k] for end in starts], own, others[k])
+            own = None if boxes is None else [end[k if len(end) > 1 else 0] for end in boxes]
+            yield from _row_steps(claim, row, k, steps, [end[k] for end in starts], own, others[k])
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise CertificateError(f"not verified: the file is not {_WHAT} ({what.shorten(error)}).") from None
 
 
-def _row_tasks(
+def _row_steps(
     claim: Claim,
     row: dict[str, Any],
     number: int,
     steps: int,
     start: list[Array],
-    controls: list[Array],
+    controls: list[Array] | None,
     other: dict[str, Any] | None,
-) -> Iterator[Task]:
+) -> Iterator[Step]:
     last = steps if row["ended"] is None else row["ended"]
     lower, upper = (np.array(row[end], dtype=np.float64) for end in ("lower", "upper"))
     name = f"start {number}"
@@ -260,7 +385,8 @@ def _row_tasks(
         _require(len(part["moves"]) == last, f"{name}: a line for each of its steps is needed")
         for t in range(last):
             place = f"{name}, step {t + 1}"
-            yield _task(claim, part["moves"][t], own[t], own[t + 1], [end[t] for end in controls], place)
+            applied = None if controls is None else [end[t] for end in controls]
+            yield _step(claim, part["moves"][t], own[t], own[t + 1], applied, place)
 
 
 def _check_boxes(
@@ -342,33 +468,182 @@ def _is_box(generators: Array) -> bool:
     return bool(((generators != 0).sum(axis=0) <= 1).all() and ((generators != 0).sum(axis=1) <= 1).all())
 
 
-def _task(
-    claim: Claim, move: dict[str, Any], before: _Set, after: _Set, controls: list[Array], place: str
-) -> Task:
+class Step(NamedTuple):
+    """What must be shown of a step: of the model, of the policy, of the rule that states follow."""
+
+    model: Task
+    policy: Task | None
+    carried: Task | None
+
+
+def _step(
+    claim: Claim, move: dict[str, Any], before: _Set, after: _Set, controls: list[Array] | None, place: str
+) -> Step:
     schema = claim.schema
-    dx, inputs = len(schema.states), len(schema.inputs)
+    inputs, outputs = len(schema.inputs), len(schema.outputs)
+    if controls is None:
+        own, policy = _with_policy(claim, move["feedback"], before, place)
+    else:
+        own, policy = _with_boxes(claim, before, controls), None
+    hull = own.hull()
+    _check_inside(claim, hull, place)
+    line = _Line.of(move, "slope", outputs, schema.input_angles, place)
+    image = line.image(own)
+    if claim.target == "increment":
+        at = schema.advanced
+        image = image.plus((own.center[at], own.center[at]), (own.generators[at], own.generators[at]))
+    else:
+        home = tuple(np.where(schema.output_angles, end[schema.advanced], 0.0) for end in line.turned)
+        still = np.zeros((outputs, own.generators.shape[1]))
+        image = image.plus((home[0], home[1]), (still, still))
+    kept, wrapping = np.array(move["kept"], dtype=np.int64), _wrapping(claim)
+    known = (place, *hull, line.point, line.turns, line.value, line.slope)
+    if schema.rolls_out:
+        left = _left(image, after, kept, schema.advanced, place)
+        return Step(Task(*known, add_down(left, -wrapping)), policy, None)
+    box = np.array(move["carried"]["box"], dtype=np.float64).reshape(outputs)
+    _require(
+        bool((box >= 0).all() and np.isfinite(box).all()), f"{place}: what is predicted must be in a box"
+    )
+    image = image.with_box(box)
+    wide = np.concatenate([own.generators, np.zeros((inputs, outputs))], axis=1)
+    together = _Image((own.center, own.center), (wide, wide)).beside(image)
+    rule = _Line.of(
+        move["carried"],
+        "gain",
+        len(schema.states) - outputs,
+        np.append(schema.input_angles, schema.output_angles),
+        place,
+    )
+    carried = rule.of_image(together)
+    to = np.concatenate([schema.advanced, _carried(schema)])
+    left = _left(image.beside(carried), after, kept, to, place)
+    _require(bool((left[:outputs] >= 0).all()), f"{place}: the set must hold what is predicted")
+    low, high = together.hull()
+    lost = _turning(schema.input_angles[_carried(schema)], carried.hull())
+    rest = Task(
+        place, low, high, rule.point, rule.turns, rule.value, rule.slope, add_down(left[outputs:], -lost)
+    )
+    return Step(Task(*known, add_down(box, -wrapping)), policy, rest)
+
+
+def _with_boxes(claim: Claim, before: _Set, controls: list[Array]) -> _Set:
+    """Inputs: states of a set, and controls anywhere between their ends."""
+    dx, inputs = len(claim.schema.states), len(claim.schema.inputs)
     low, high = controls
     middle = np.clip(0.5 * low + 0.5 * high, low, high)
     half = np.where(low == high, 0.0, np.maximum(intervals.up(high - middle), intervals.up(middle - low)))
     # What the model loses where it brings a control that is an angle back to [-π, π).
-    size = np.maximum(np.abs(low), np.abs(high))
-    turning = schema.input_angles[dx:] & (size >= np.pi)
-    half = np.where(turning, add_up(half, 4 * ROUNDOFF * (size + 2 * np.pi)), half)
-    center = np.concatenate([before.center, middle])
+    half = add_up(half, _turning(claim.schema.input_angles[dx:], (low, high)))
     moved = np.zeros((inputs, before.generators.shape[1] + len(middle)))
     moved[:dx, : before.generators.shape[1]] = before.generators
     moved[dx:, before.generators.shape[1] :] = np.diag(half)
-    radius = _total(np.abs(moved))
-    hull = add_down(center, -radius), add_up(center, radius)
-    _check_inside(claim, hull, place)
-    shapes = {"point": (inputs,), "turns": (inputs,), "value": (dx,), "slope": (dx, inputs)}
-    line = {name: np.array(move[name], dtype=np.float64).reshape(shape) for name, shape in shapes.items()}
-    whole = (line["turns"] == np.round(line["turns"])) & (np.abs(line["turns"]) < 1e6)
-    _require(
-        bool((whole & (schema.input_angles | (line["turns"] == 0))).all()), f"{place}: turns must be whole"
-    )
-    left = _left(claim, line, center, moved, after, np.array(move["kept"], dtype=np.int64), place)
-    return Task(place, *hull, line["point"], line["turns"], line["value"], line["slope"], left)
+    return _Set(np.concatenate([before.center, middle]), moved)
+
+
+def _with_policy(claim: Claim, stated: dict[str, Any], before: _Set, place: str) -> tuple[_Set, Task]:
+    """Inputs: states of a set, and controls tied to them as the file says; and what the policy must keep."""
+    dx, du, angles = len(claim.schema.states), len(claim.schema.controls), claim.schema.input_angles
+    line = _Line.of(stated, "gain", du, angles[:dx], place)
+    follow = _Set.of(stated, du)
+    columns = before.generators.shape[1]
+    left = _left(line.image(before), follow, np.arange(columns), np.arange(du), place)
+    moved = np.concatenate([before.generators, np.zeros((dx, du))], axis=1)
+    own = _Set(np.concatenate([before.center, follow.center]), np.concatenate([moved, follow.generators]))
+    low, high = before.hull()
+    left = add_down(left, -_turning(angles[dx:], follow.hull()))
+    return own, Task(place, low, high, line.point, line.turns, line.value, line.slope, left)
+
+
+def _turning(angles: NDArray[np.bool_], ends: Interval) -> Array:
+    """What a model loses where it brings angles back to [-π, π); nothing where they are there."""
+    size = np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+    return np.where(angles & (size >= np.pi), 4 * ROUNDOFF * (size + 2 * np.pi), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Image:
+    """A zonotope of which centre (n,) and generators (n, m) are known within intervals."""
+
+    center: Interval
+    generators: Interval
+
+    def plus(self, center: Interval, generators: Interval) -> _Image:
+        """Moved."""
+        return _Image(intervals.add(self.center, center), intervals.add(self.generators, generators))
+
+    def with_box(self, half: Array) -> _Image:
+        """With a box of as many generators more."""
+        own = np.diag(half)
+        parts = (np.concatenate([end, own], axis=1) for end in self.generators)
+        low, high = parts
+        return _Image(self.center, (low, high))
+
+    def beside(self, other: _Image) -> _Image:
+        """Both, of the same generators."""
+        center, generators = (
+            tuple(np.concatenate(pair) for pair in zip(one, two, strict=True))
+            for one, two in ((self.center, other.center), (self.generators, other.generators))
+        )
+        return _Image((center[0], center[1]), (generators[0], generators[1]))
+
+    def hull(self) -> Interval:
+        """A box that holds it."""
+        radius = _total(intervals.magnitude(self.generators))
+        return add_down(self.center[0], -radius), add_up(self.center[1], radius)
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """``value + slope (s - point)``, with whole turns from the point to the set: (P,), (P, D), (D,), (D,)."""
+
+    value: Array
+    slope: Array
+    point: Array
+    turns: Array
+
+    @classmethod
+    def of(
+        cls, stated: dict[str, Any], slope: str, outputs: int, angles: NDArray[np.bool_], place: str
+    ) -> _Line:
+        count = len(angles)
+        shapes = {"value": (outputs,), slope: (outputs, count), "point": (count,), "turns": (count,)}
+        parts = [np.array(stated[name], dtype=np.float64).reshape(shape) for name, shape in shapes.items()]
+        turns = parts[-1]
+        whole = (turns == np.round(turns)) & (np.abs(turns) < 1e6) & (angles | (turns == 0))
+        finite = all(np.isfinite(part).all() for part in parts)
+        _require(bool(whole.all()) and finite, f"{place}: turns must be whole, and lines finite")
+        return cls(*parts)
+
+    @property
+    def turned(self) -> Interval:
+        """(D,) the turns."""
+        low, high = intervals.multiply((self.turns, self.turns), _TURN)
+        still = self.turns == 0
+        return np.where(still, 0.0, low), np.where(still, 0.0, high)
+
+    def image(self, own: _Set) -> _Image:
+        """Of a set."""
+        return self.of_image(_Image((own.center, own.center), (own.generators, own.generators)))
+
+    def of_image(self, own: _Image) -> _Image:
+        """Of a set that is known within intervals."""
+        way = intervals.subtract(intervals.subtract(own.center, self.turned), (self.point, self.point))
+        shape = (len(self.value), own.generators[0].shape[1])
+        center: Interval = (self.value, self.value)
+        columns: Interval = (np.zeros(shape), np.zeros(shape))
+        for d in range(len(self.point)):
+            steep = self.slope[:, d]
+            center = intervals.add(center, intervals.multiply((steep, steep), (way[0][d], way[1][d])))
+            across = steep[:, None] * np.ones(shape[1])
+            low, high = (np.broadcast_to(end[d], shape).copy() for end in own.generators)
+            columns = intervals.add(columns, intervals.multiply((across, across.copy()), (low, high)))
+        return _Image(center, columns)
+
+
+def _carried(schema: Any) -> NDArray[np.int64]:
+    """The states that are not predicted."""
+    return np.setdiff1d(np.arange(len(schema.states)), schema.advanced)
 
 
 def _check_inside(claim: Claim, hull: Interval, place: str) -> None:
@@ -381,57 +656,29 @@ def _check_inside(claim: Claim, hull: Interval, place: str) -> None:
         raise CertificateError(f"not verified: {place}: input {name} may leave the operating box.")
 
 
-def _left(
-    claim: Claim,
-    line: dict[str, Array],
-    center: Array,
-    moved: Array,
-    after: _Set,
-    kept: NDArray[np.int64],
-    place: str,
-) -> Array:
-    """(P,) of the next set's box, what the affine image and its roundings leave."""
-    schema, (value, slope) = claim.schema, (line["value"], line["slope"])
-    dx = len(value)
-    turned = intervals.multiply((line["turns"], line["turns"]), _TURN)
-    still = line["turns"] == 0
-    turned = np.where(still, 0.0, turned[0]), np.where(still, 0.0, turned[1])
-    way = intervals.subtract(intervals.subtract((center, center), turned), (line["point"], line["point"]))
-    image: Interval = (value, value)
-    columns: Interval = (np.zeros((dx, moved.shape[1])), np.zeros((dx, moved.shape[1])))
-    for d in range(len(center)):
-        own = slope[:, d]
-        image = intervals.add(image, intervals.multiply((own, own), (way[0][d], way[1][d])))
-        across = own[:, None] * np.ones(moved.shape[1])
-        along = np.broadcast_to(moved[d], across.shape)
-        columns = intervals.add(columns, intervals.multiply((across, across.copy()), (along, along.copy())))
-    if claim.target == "increment":
-        base = center[schema.advanced]
-        image = intervals.add(image, (base, base))
-        columns = intervals.add(columns, (moved[schema.advanced], moved[schema.advanced]))
-    else:
-        home = tuple(np.where(schema.output_angles, end[schema.advanced], 0.0) for end in turned)
-        image = intervals.add(image, (home[0], home[1]))
-    to = schema.advanced
+def _left(image: _Image, after: _Set, kept: NDArray[np.int64], to: NDArray[np.int64], place: str) -> Array:
+    """(P,) of the next set's box, what an affine image and its roundings leave; `to` says of which states."""
     stated, generators = after.center[to], after.generators[to]
-    box = after.generators[:, -dx:]
+    count, columns = len(after.center), image.generators[0].shape[1]
+    box = after.generators[:, -count:] if count else np.zeros((0, 0))
     _require(
-        box.shape[1] == dx and np.array_equal(box, np.diag(np.diag(box))) and bool((np.diag(box) >= 0).all()),
+        box.shape[1] == count
+        and np.array_equal(box, np.diag(np.diag(box)))
+        and bool((np.diag(box) >= 0).all()),
         f"{place}: the set must end in a box",
     )
     _require(
-        generators.shape[1] == len(kept) + dx
+        generators.shape[1] == len(kept) + count
         and len(np.unique(kept)) == len(kept)
-        and (kept < moved.shape[1]).all(),
+        and (kept < columns).all()
+        and (kept >= 0).all(),
         f"{place}: the generators that were kept must be named",
     )
-    needed = _apart(image, stated)
-    others = np.setdiff1d(np.arange(moved.shape[1]), kept)
+    needed, (low, high) = _apart(image.center, stated), image.generators
     for column, one in enumerate(kept.tolist()):
-        needed = add_up(needed, _apart((columns[0][:, one], columns[1][:, one]), generators[:, column]))
-    for one in others.tolist():
-        needed = add_up(needed, intervals.magnitude((columns[0][:, one], columns[1][:, one])))
-    needed = add_up(needed, _wrapping(claim))
+        needed = add_up(needed, _apart((low[:, one], high[:, one]), generators[:, column]))
+    for one in np.setdiff1d(np.arange(columns), kept).tolist():
+        needed = add_up(needed, intervals.magnitude((low[:, one], high[:, one])))
     return add_down(np.diag(box)[to], -needed)
 
 

@@ -108,12 +108,26 @@ def first_unshown(
 ) -> str | None:
     """What cannot be shown of the first step that fails; None where all can be."""
     outputs = len(claim.schema.outputs)
-    show = partial(_unshown, claim, program, tasks, network, _pieces(claim, tasks))
+    show = partial(_unshown, claim, program, tasks, network, _pieces(claim.schema.input_angles, tasks))
     for output, reason in enumerate(current().map(show, zip(range(outputs)))):
         if reason is not None:
             return reason
         if progress is not None:
             progress(len(tasks) * (output + 1), len(tasks) * outputs)
+    return None
+
+
+def first_untied(
+    program: Program, angles: NDArray[np.bool_], names: list[str], tasks: list[Task]
+) -> str | None:
+    """The same of a rule in NumPy, which sees these angles and gives columns of these names."""
+    if not tasks:
+        return None
+    for output, name in enumerate(names):
+        over = _Lines.of(program, output, tasks)
+        reason = _not_within(over, _pieces(angles, tasks), tasks, name, output, "that the rule")
+        if reason is not None:
+            return reason
     return None
 
 
@@ -126,7 +140,14 @@ def _unshown(
     output: int,
 ) -> str | None:
     """The same of one output, over boxes that hold all tasks."""
-    over = _Over.of(claim, program, output, tasks, network)
+    over = _Over.beside(_Lines.of(program, output, tasks), claim, output, network)
+    return _not_within(over, boxes, tasks, claim.output(output), output, "that the model")
+
+
+def _not_within(
+    over: _Lines, boxes: _Boxes, tasks: list[Task], name: str, output: int, which: str
+) -> str | None:
+    """What cannot be shown of the first task, of one column over boxes that hold all tasks."""
     for round_ in range(_ROUNDS):
         boxes = boxes.take(~over.all_shown(boxes))
         if not len(boxes.task):
@@ -136,16 +157,15 @@ def _unshown(
         if hopeless.any() or round_ == _ROUNDS - 1 or len(boxes.task) > _MOST_BOXES:
             task = tasks[int(boxes.task[int(np.argmax(hopeless))])]
             return (
-                f"{task.place}: {claim.output(output)}: its box leaves {task.left[output]:.6g}, and that "
-                "the model stays within it cannot be shown"
+                f"{task.place}: {name}: its box leaves {task.left[output]:.6g}, and {which} "
+                "stays within it cannot be shown"
             )
         boxes = over.halved(boxes)
     return None
 
 
-def _pieces(claim: Claim, tasks: list[Task]) -> _Boxes:
+def _pieces(angles: NDArray[np.bool_], tasks: list[Task]) -> _Boxes:
     """Every task's box, cut where an angle passes ±π, as the model sees the pieces."""
-    angles = claim.schema.input_angles
     found = []
     for number, task in enumerate(tasks):
         ways = [
@@ -179,42 +199,29 @@ class _Enclosed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Over:
-    """One output of all tasks.
+class _Lines:
+    """One column of all tasks, which is that of a rule in NumPy.
 
     Attributes:
-        claim: what the model file says.
-        program: of the output alone; None where M is not to be used.
-        output: which.
-        leaves: (L,) of its tree.
+        program: of the column alone; None where it is not to be used.
         value: (N,) of the lines.
         slope: (N, D).
         point: (N, D).
         turns: (N, D).
         left: (N,).
-        network: of the file, where its weights are those that count.
+        turning: whether the column is known up to whole turns.
     """
 
-    claim: Claim
     program: Program | None
-    output: int
-    leaves: Index
     value: Array
     slope: Array
     point: Array
     turns: Array
     left: Array
-    network: FileNetwork | None
+    turning: bool = False
 
     @classmethod
-    def of(
-        cls,
-        claim: Claim,
-        program: Program | None,
-        output: int,
-        tasks: list[Task],
-        network: FileNetwork | None,
-    ) -> _Over:
+    def of(cls, program: Program | None, output: int, tasks: list[Task]) -> _Lines:
         """Of these tasks."""
         own = None if program is None else program.only(output)
         lines = [[task.value[output] for task in tasks], [task.slope[output] for task in tasks]]
@@ -223,15 +230,155 @@ class _Over:
             [task.turns for task in tasks],
             [task.left[output] for task in tasks],
         ]
-        leaves = np.flatnonzero(claim.trees.owner == output)
         value, slope, point, turns, left = (np.array(part) for part in (*lines, *rest))
-        return cls(claim, own, output, leaves, value, slope, point, turns, left, network)
+        return cls(own, value, slope, point, turns, left)
+
+    @property
+    def whole(self) -> Array:
+        """(D,) what boxes are measured by where nothing else says along which input to cut."""
+        return np.ones(self.point.shape[1])
+
+    def shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
+        """(B,) whether the rule is, all over each box, within what is left of the line."""
+        with np.errstate(all="ignore"):
+            middle = np.clip(0.5 * boxes.low + 0.5 * boxes.high, boxes.low, boxes.high)
+            slope = self.slope[boxes.task]
+            found = self._enclosed(boxes, middle)
+            ends = self._by_model(found, middle, self._line(boxes, middle), (slope, slope.copy()))
+            left = self.left[boxes.task]
+            return (ends[0] >= -left) & (ends[1] <= left)
 
     def all_shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
         """(B,) the same, so many in one go as memory has room for."""
         starts = range(0, len(boxes.task), _BOXES)
         parts = [self.shown(boxes.take(np.arange(k, min(k + _BOXES, len(boxes.task))))) for k in starts]
         return np.concatenate(parts) if parts else np.empty(0, dtype=bool)
+
+    def _line(self, boxes: _Boxes, at: Array) -> Interval:
+        """(B,) the lines at points (B, D) of the boxes."""
+        value, slope = self.value[boxes.task], self.slope[boxes.task]
+        more = boxes.turns - self.turns[boxes.task]
+        turned = intervals.multiply((more, more.copy()), _TURN)
+        turned = tuple(np.where(more == 0, 0.0, end) for end in turned)
+        way = intervals.subtract((at, at), (self.point[boxes.task], self.point[boxes.task]))
+        way = intervals.add(way, (turned[0], turned[1]))
+        total: Interval = (value, value)
+        for d in range(at.shape[1]):
+            own = slope[:, d]
+            total = intervals.add(total, intervals.multiply((own, own.copy()), (way[0][:, d], way[1][:, d])))
+        return total
+
+    def _enclosed(self, boxes: _Boxes, middle: Array) -> _Enclosed | None:
+        """M over the boxes; None where M is not to be used."""
+        if self.program is None:
+            return None
+        below, above, count = [], [], len(middle)
+        reach = add_up(middle, -boxes.low), add_up(boxes.high, -middle)
+        for share in np.arange(1, _SHELLS) / _SHELLS:
+            below.append(np.maximum(add_down(middle, -multiply_up(reach[0], share)), boxes.low))
+            above.append(np.minimum(add_up(middle, multiply_up(reach[1], share)), boxes.high))
+        found = enclose(
+            self.program,
+            np.concatenate([*below, boxes.low]),
+            np.concatenate([*above, boxes.high]),
+            slopes=True,
+        )
+        whole = slice(count * (_SHELLS - 1), None)
+        low, high = (part[:, 0] for part in exact_values(self.program, middle))
+        slopes = [found.slopes[0].get(d, intervals.ZERO) for d in range(middle.shape[1])]
+        ranged = found.lower[0, whole], found.upper[0, whole]
+        return _Enclosed((low, high), slopes, found.error[0, whole], ranged, np.maximum(*reach))
+
+    def _by_model(self, found: _Enclosed | None, middle: Array, line: Interval, slope: Interval) -> Interval:
+        """(B,) least and greatest of M less the line, by its derivatives and by its range."""
+        count = len(middle)
+        if found is None:
+            none = np.full(count, np.inf)
+            return -none, none
+        (low, high), ranged, longest = found.value, found.ranged, found.longest
+        line = self._turned(line, (low, high))
+        change, spread = np.zeros(count), np.zeros(count)
+        for d, steep in enumerate(found.slopes):
+            stated = slope[0][:, d], slope[1][:, d]
+            change = add_up(change, _share(steep, stated, longest[:, d]))
+            along = multiply_up(intervals.magnitude(stated), longest[:, d])
+            spread = add_up(spread, np.where(longest[:, d] == 0, 0.0, along))
+        change = add_up(change, found.error)
+        least = add_down(add_down(low, -line[1]), -change)
+        most = add_up(add_up(high, -line[0]), change)
+        least = np.fmax(least, add_down(add_down(ranged[0], -line[1]), -spread))
+        most = np.fmin(most, add_up(add_up(ranged[1], -line[0]), spread))
+        known = np.isfinite(ranged[0]) & np.isfinite(ranged[1])
+        return np.where(known & ~np.isnan(least), least, -np.inf), np.where(
+            known & ~np.isnan(most), most, np.inf
+        )
+
+    def _turned(self, line: Interval, near: Interval) -> Interval:
+        """A line of an angle, by whole turns near to something."""
+        if not self.turning:
+            return line
+        count = np.round((0.5 * near[0] + 0.5 * near[1] - 0.5 * line[0] - 0.5 * line[1]) / (2 * np.pi))
+        count = np.where(np.isfinite(count), count, 0.0)
+        whole = intervals.multiply((count, count.copy()), _TURN)
+        whole = tuple(np.where(count == 0, 0.0, end) for end in whole)
+        return intervals.add(line, (whole[0], whole[1]))
+
+    def halved(self, boxes: _Boxes) -> _Boxes:
+        """Every box in two, along the input that contributes most, or is widest where that is not known."""
+        extent = boxes.high - boxes.low
+        whole = self.whole
+        shares = extent / np.where(whole > 0, whole, 1.0)
+        if self.program is not None:
+            stated = self.slope[boxes.task]
+            with np.errstate(all="ignore"):
+                found = enclose(self.program, boxes.low, boxes.high, slopes=True).slopes[0]
+            parts = [
+                _share(found.get(d, intervals.ZERO), (stated[:, d], stated[:, d]), extent[:, d], shells=1)
+                for d in range(extent.shape[1])
+            ]
+            known = np.stack(parts, axis=1)
+            shares = np.where(np.isfinite(known).all(axis=1, keepdims=True), known + 1e-12 * shares, shares)
+        shares = np.where(extent > 0, shares, -1.0)
+        column, rows = np.argmax(shares, axis=1), np.arange(len(extent))
+        middle = 0.5 * boxes.low[rows, column] + 0.5 * boxes.high[rows, column]
+        low, high = boxes.low.copy(), boxes.high.copy()
+        high[rows, column] = low[rows, column] = middle
+        return _Boxes(
+            np.tile(boxes.task, 2), np.concatenate([boxes.low, low]), np.concatenate([high, boxes.high]),
+            np.tile(boxes.turns, (2, 1)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Over(_Lines):
+    """One output of all tasks, which is a model's.
+
+    Attributes:
+        claim: what the model file says.
+        output: which.
+        leaves: (L,) of its tree.
+        network: of the file, where its weights are those that count.
+    """
+
+    claim: Claim
+    output: int
+    leaves: Index
+    network: FileNetwork | None
+
+    @classmethod
+    def beside(cls, lines: _Lines, claim: Claim, output: int, network: FileNetwork | None) -> _Over:
+        """Of these lines."""
+        leaves = np.flatnonzero(claim.trees.owner == output)
+        return cls(
+            lines.program, lines.value, lines.slope, lines.point, lines.turns, lines.left,
+            bool(claim.schema.output_angles[output]),
+            claim=claim, output=output, leaves=leaves, network=network,
+        )  # fmt: skip
+
+    @property
+    def whole(self) -> Array:
+        """(D,) the operating box."""
+        return self.claim.box[1] - self.claim.box[0]
 
     def shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
         """(B,) whether the target is, all over each box, within what is left of the line."""
@@ -316,20 +463,6 @@ class _Over:
         rounding = leaf_rounding(self.claim, self.leaves, *ends)
         return np.where(np.isfinite(rounding), rounding, 0.0)
 
-    def _line(self, boxes: _Boxes, at: Array) -> Interval:
-        """(B,) the lines at points (B, D) of the boxes."""
-        value, slope = self.value[boxes.task], self.slope[boxes.task]
-        more = boxes.turns - self.turns[boxes.task]
-        turned = intervals.multiply((more, more.copy()), _TURN)
-        turned = tuple(np.where(more == 0, 0.0, end) for end in turned)
-        way = intervals.subtract((at, at), (self.point[boxes.task], self.point[boxes.task]))
-        way = intervals.add(way, (turned[0], turned[1]))
-        total: Interval = (value, value)
-        for d in range(at.shape[1]):
-            own = slope[:, d]
-            total = intervals.add(total, intervals.multiply((own, own.copy()), (way[0][:, d], way[1][:, d])))
-        return total
-
     def _touched(self, boxes: _Boxes) -> NDArray[np.bool_]:
         """(B, L) leaves of this output that boxes touch."""
         trees = self.claim.trees
@@ -367,61 +500,6 @@ class _Over:
         beside = np.maximum(np.maximum(boxes.low - pinned, pinned - boxes.high), 0.0)[:, agreed]
         inner = np.minimum((beside / (scale[agreed] * _PINNED_REACH)).max(axis=1) * (1 - 1e-14), 1.0)
         return least * inner * inner * (1 - 1e-14), np.minimum(room, room * share * share * (1 + 1e-14))
-
-    def _enclosed(self, boxes: _Boxes, middle: Array) -> _Enclosed | None:
-        """M over the boxes; None where M is not to be used."""
-        if self.program is None:
-            return None
-        below, above, count = [], [], len(middle)
-        reach = add_up(middle, -boxes.low), add_up(boxes.high, -middle)
-        for share in np.arange(1, _SHELLS) / _SHELLS:
-            below.append(np.maximum(add_down(middle, -multiply_up(reach[0], share)), boxes.low))
-            above.append(np.minimum(add_up(middle, multiply_up(reach[1], share)), boxes.high))
-        found = enclose(
-            self.program,
-            np.concatenate([*below, boxes.low]),
-            np.concatenate([*above, boxes.high]),
-            slopes=True,
-        )
-        whole = slice(count * (_SHELLS - 1), None)
-        low, high = (part[:, 0] for part in exact_values(self.program, middle))
-        slopes = [found.slopes[0].get(d, intervals.ZERO) for d in range(middle.shape[1])]
-        ranged = found.lower[0, whole], found.upper[0, whole]
-        return _Enclosed((low, high), slopes, found.error[0, whole], ranged, np.maximum(*reach))
-
-    def _by_model(self, found: _Enclosed | None, middle: Array, line: Interval, slope: Interval) -> Interval:
-        """(B,) least and greatest of M less the line, by its derivatives and by its range."""
-        count = len(middle)
-        if found is None:
-            none = np.full(count, np.inf)
-            return -none, none
-        (low, high), ranged, longest = found.value, found.ranged, found.longest
-        line = self._turned(line, (low, high))
-        change, spread = np.zeros(count), np.zeros(count)
-        for d, steep in enumerate(found.slopes):
-            stated = slope[0][:, d], slope[1][:, d]
-            change = add_up(change, _share(steep, stated, longest[:, d]))
-            along = multiply_up(intervals.magnitude(stated), longest[:, d])
-            spread = add_up(spread, np.where(longest[:, d] == 0, 0.0, along))
-        change = add_up(change, found.error)
-        least = add_down(add_down(low, -line[1]), -change)
-        most = add_up(add_up(high, -line[0]), change)
-        least = np.fmax(least, add_down(add_down(ranged[0], -line[1]), -spread))
-        most = np.fmin(most, add_up(add_up(ranged[1], -line[0]), spread))
-        known = np.isfinite(ranged[0]) & np.isfinite(ranged[1])
-        return np.where(known & ~np.isnan(least), least, -np.inf), np.where(
-            known & ~np.isnan(most), most, np.inf
-        )
-
-    def _turned(self, line: Interval, near: Interval) -> Interval:
-        """A line of an angle, by whole turns near to something."""
-        if not self.claim.schema.output_angles[self.output]:
-            return line
-        count = np.round((0.5 * near[0] + 0.5 * near[1] - 0.5 * line[0] - 0.5 * line[1]) / (2 * np.pi))
-        count = np.where(np.isfinite(count), count, 0.0)
-        whole = intervals.multiply((count, count.copy()), _TURN)
-        whole = tuple(np.where(count == 0, 0.0, end) for end in whole)
-        return intervals.add(line, (whole[0], whole[1]))
 
     def _by_leaves(
         self,
@@ -484,31 +562,6 @@ class _Over:
             high = np.where(apart, np.where(narrower, other[1], one[1]), high)
         known = low <= high
         return np.where(known, low, -np.inf), np.where(known, high, np.inf)
-
-    def halved(self, boxes: _Boxes) -> _Boxes:
-        """Every box in two, along the input that contributes most, or is widest where that is not known."""
-        extent = boxes.high - boxes.low
-        whole = self.claim.box[1] - self.claim.box[0]
-        shares = extent / np.where(whole > 0, whole, 1.0)
-        if self.program is not None:
-            stated = self.slope[boxes.task]
-            with np.errstate(all="ignore"):
-                found = enclose(self.program, boxes.low, boxes.high, slopes=True).slopes[0]
-            parts = [
-                _share(found.get(d, intervals.ZERO), (stated[:, d], stated[:, d]), extent[:, d], shells=1)
-                for d in range(extent.shape[1])
-            ]
-            known = np.stack(parts, axis=1)
-            shares = np.where(np.isfinite(known).all(axis=1, keepdims=True), known + 1e-12 * shares, shares)
-        shares = np.where(extent > 0, shares, -1.0)
-        column, rows = np.argmax(shares, axis=1), np.arange(len(extent))
-        middle = 0.5 * boxes.low[rows, column] + 0.5 * boxes.high[rows, column]
-        low, high = boxes.low.copy(), boxes.high.copy()
-        high[rows, column] = low[rows, column] = middle
-        return _Boxes(
-            np.tile(boxes.task, 2), np.concatenate([boxes.low, low]), np.concatenate([high, boxes.high]),
-            np.tile(boxes.turns, (2, 1)),
-        )  # fmt: skip
 
 
 def _share(part: Interval, stated: Interval, reach: Array, shells: int = _SHELLS) -> Array:

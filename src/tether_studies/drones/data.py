@@ -176,17 +176,23 @@ def hover_commands(count: int) -> Array:
     return np.full((count, 4), crazyflie.HOVER_SPEED)
 
 
-def complete(states: Array, controls: Array, outputs: Array) -> Array:
-    """Next states (N, 20) from the 12 predicted ones (N, 12); shapes as for :func:`hovering`.
+def carried(states: Array, controls: Array, outputs: Array) -> Array:
+    """Next quaternions and motor speeds (N, 8), which no model predicts, from what one does (N, 12).
 
     The quaternion is that of the predicted angles; motors turn as commanded, within what they can.
     """
-    angles = outputs[:, 3:6].copy()
-    angles[:, 2] = wrap_angle(angles[:, 2])
+    del states
     motors = np.clip(controls, 0.0, crazyflie.TOP_SPEED)
-    return np.concatenate(
-        [outputs[:, :3], quaternion_of(angles), angles, outputs[:, 6:9], outputs[:, 9:], motors], axis=1
-    )
+    return np.concatenate([quaternion_of(outputs[:, 3:6]), motors], axis=1)
+
+
+def complete(states: Array, controls: Array, outputs: Array) -> Array:
+    """Next states (N, 20) from the 12 predicted ones (N, 12) and the rest, :func:`carried`."""
+    known = outputs.copy()
+    known[:, 5] = wrap_angle(known[:, 5])
+    rest = carried(states, controls, known)
+    parts = (known[:, :3], rest[:, :4], known[:, 3:], rest[:, 4:])
+    return np.concatenate(parts, axis=1)
 
 
 def whole_step(predict: Step) -> Step:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tether.claims.tubes.making import Tube
 from tether.claims.tubes.network import Weights
+from tether.claims.tubes.ties import Rule, check_carried, follow
 from tether.data import Array
 from tether.foundation.limits import MOST_DRAWS, check_seed, check_whole
 from tether.foundation.progress import Report
@@ -58,6 +59,7 @@ def attack_tube(
     rollouts: int = 10_000,
     seed: int = 0,
     policy: Any = None,
+    carried: Rule | None = None,
     progress: Report | None = None,
 ) -> TubeAttack:
     """Looks for a rollout of the model, with any weights, that leaves the tube.
@@ -68,10 +70,12 @@ def attack_tube(
         rollouts: how many to try, over all starts.
         seed: of the search.
         policy: the feedback that the tube is for, if it is.
+        carried: the rule that states follow which the model does not predict, if there are any.
         progress: told (rollouts tried, rollouts to try).
     """
     check_whole("rollouts", rollouts, least=1, most=MOST_DRAWS)
     check_seed("seed", seed)
+    check_carried("a tube", found.schema, carried)
     if found.weights is not None and Weights(model).digest != found.weights:
         raise ValueError("`model` must have the weights that the tube is for; it has others. Make it anew.")
     rng = np.random.default_rng([seed, 0x7B])
@@ -84,7 +88,7 @@ def attack_tube(
         share = rng.random((count, lower.shape[1]))
         share = np.where(rng.random((count, 1)) < 0.7, np.round(share), share)
         states = np.clip(lower[row] + share * (upper[row] - lower[row]), lower[row], upper[row])
-        paths = extreme_rollouts(model, found, states, row, rng, policy)
+        paths = extreme_rollouts(model, found, states, row, rng, policy, carried)
         best = max(best, _worst(found, paths, row, begin), key=lambda one: one.max_ratio)
         own = paths[row == 0]
         if len(own):
@@ -101,10 +105,10 @@ def extreme_rollouts(
     row: NDArray[np.int64],
     rng: np.random.Generator,
     policy: Any = None,
+    carried: Rule | None = None,
 ) -> Array:
     """(K, T + 1, dx) rollouts from states (K, dx), near the tube's own turns; NaN outside the domain."""
     schema, steps = found.schema, found.steps
-    order = np.argsort(schema.advanced)
     side = rng.integers(0, 2, (len(states), len(schema.outputs))).astype(float)
     change = rng.choice(_CHANGES, (len(states), 1))
     between = rng.random((len(states), 1)) < 0.1
@@ -126,7 +130,8 @@ def extreme_rollouts(
         else:
             following = model.predict(inputs[:, :dx], inputs[:, dx:])
         alive &= limits.in_domain
-        paths.append(np.where(alive[:, None], following[:, order], np.nan))
+        whole = follow(schema, carried, inputs[:, :dx], inputs[:, dx:], following)
+        paths.append(np.where(alive[:, None], whole, np.nan))
     return _unwrapped(found, np.stack(paths, axis=1), row)
 
 

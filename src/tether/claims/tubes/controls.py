@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.claims.tubes.expansion import Expansion
-from tether.claims.tubes.pieces import cut, slack_of
-from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, sum_up
+from tether.claims.tubes.ties import tied
+from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array
 from tether.programs import Program
 
@@ -53,50 +52,27 @@ class Feedback(Controls):
     Attributes:
         program: of the policy; it sees angles in [-π, π).
         angles: (dx,) which states are angles.
+        turning: (du,) which controls are.
         steps: for how many.
         name: of the function.
     """
 
     program: Program
     angles: NDArray[np.bool_]
+    turning: NDArray[np.bool_]
     steps: int
     name: str = ""
 
     def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
         """``u = value + gain (x - point) ± apart``: the states' generators moved by the gain, and a box."""
         del step
-        pieces = cut(*states.hull(), states.center, self.angles)
-        expansion = Expansion.of(self.program, pieces)
-        lines = expansion.candidates(pieces.first)
-        over = lines.over(pieces, self.angles)
-        away = expansion.away(lines.slope[:, pieces.row], np.zeros(over[0].shape[2], dtype=bool), over)
-        low, high = (
-            hull.reduceat(end, pieces.first, axis=1)
-            for hull, end in ((np.minimum, away.low), (np.maximum, away.high))
-        )
-        pick = (high - low).argmin(axis=0)
-        value, gain = lines.chosen(pick)
-        low, high = (np.take_along_axis(end, pick[None], axis=0)[0] for end in (low, high))
-        apart = np.maximum(np.abs(low), np.abs(high)) * (1 + 1e-9)
-        turned = 2 * np.pi * pieces.home * self.angles
-        way = states.center - turned - pieces.point
-        loose = slack_of(states.center) * (turned != 0)
-        center = value + np.einsum("npd,nd->np", gain, way)
-        size = np.abs(gain)
-        sizes = np.abs(value) + np.einsum("npd,nd->np", size, np.abs(way) + states.radius + loose)
-        units = (gain.shape[2] + 16) * EPS
-        exact = np.einsum("npd,nd->np", size, loose)
-        rest = sum_up(np.stack([apart, units * sizes, exact], axis=-1)) + FAINT
-        moved = np.matmul(gain, states.generators)
-        own = rest[:, :, None] * np.eye(rest.shape[1])
-        nothing = np.zeros((*states.center.shape, rest.shape[1]))
-        generators = np.concatenate(
-            [np.concatenate([states.generators, nothing], axis=2), np.concatenate([moved, own], axis=2)],
-            axis=1,
-        )
-        kept = {"point": pieces.point, "turns": pieces.home, "value": value, "gain": gain}
-        kept |= {"center": center, "generators": np.concatenate([moved, own], axis=2)}
-        return Zonotopes(np.concatenate([states.center, center], axis=1), generators), kept
+        found = tied(self.program, states, self.angles, self.turning)
+        own = found.rest[:, :, None] * np.eye(found.rest.shape[1])
+        nothing = np.zeros((*states.center.shape, found.rest.shape[1]))
+        follow = np.concatenate([found.generators, own], axis=2)
+        generators = np.concatenate([np.concatenate([states.generators, nothing], axis=2), follow], axis=1)
+        kept = {**found.line, "center": found.center, "generators": follow}
+        return Zonotopes(np.concatenate([states.center, found.center], axis=1), generators), kept
 
 
 @dataclass(frozen=True, eq=False)

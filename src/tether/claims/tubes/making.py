@@ -14,6 +14,7 @@ from tether.claims.tubes.controls import Boxed, Controls, Feedback
 from tether.claims.tubes.expansion import LESS_THAN_A_TURN
 from tether.claims.tubes.limits import TubeLimits, check_trusted, limits_of
 from tether.claims.tubes.step import Stepper, Taken
+from tether.claims.tubes.ties import Carried, Rule, carried_states, check_carried
 from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array, Schema, check_known, check_matrix
 from tether.evidence import Proved
@@ -47,7 +48,8 @@ class Tube(Shown):
         lower: (T + 1, dx), or (N, T + 1, dx): least value of each state after each step. Angles go on past
             ±π, and stand for themselves and whole turns. NaN after a tube has ended.
         upper: likewise, greatest.
-        delta: (T, dx) or (N, T, dx) largest distance to M over what was touched at each step.
+        delta: (T, dx) or (N, T, dx) largest distance to M over what was touched at each step; 0 for states
+            that are carried.
         ended: the step that could not be shown, or None; (N,) of them, -1 for none.
         reasons: for each start, why it ended, in words; empty where it did not.
         sets: T + 1 zonotopes of all rows; a start that was cut in parts has as many rows.
@@ -60,6 +62,8 @@ class Tube(Shown):
         beside: for the weights at hand: the tube for any, where its boxes are narrower somewhere; `lower` and
             `upper` are what both share.
         about: digests of the tether and of M, and M's name.
+        carried: the name of the rule that states follow which the model does not predict; None: it predicts
+            all.
         system: what is claimed of reality, by statistics: ends (N, T + 1, dx) around the model's own
             rollouts, and `alpha`, `episodes`, `words`; None where nothing is.
     """
@@ -80,6 +84,7 @@ class Tube(Shown):
     beside: Tube | None = None
     about: Mapping[str, str | None] = field(default_factory=dict)
     system: dict[str, Any] | None = None
+    carried: str | None = None
 
     def facts(self) -> tuple[str, Facts]:
         """How wide it is, and what it claims."""
@@ -112,6 +117,9 @@ class Tube(Shown):
             f"{after}. "
             "Every set was shown to lie in the operating box before the step from it."
         )
+        if self.carried is not None:
+            names = [self.schema.states[k] for k in carried_states(self.schema)]
+            text = f"{text} Of the states {', '.join(names)} follow the rule '{self.carried}'."
         return text if self.complete else f"{text} {self.ending}"
 
     def within(self, other: Tube) -> Tube:
@@ -233,6 +241,7 @@ def tube(  # noqa: PLR0913
     halvings: int = 0,
     cuts: int | None = None,
     weights: Literal["any", "own"] = "any",
+    carried: Rule | None = None,
     client: Any | None = None,
 ) -> Tube:
     """Every rollout of the model from every start, whatever the weights, lies in the tube at every step.
@@ -254,6 +263,9 @@ def tube(  # noqa: PLR0913
             slower. By default 5, and 2 for more than 16 starts.
         weights: `any`, or `own` for those at hand alone: narrower, nowhere wider, and worth nothing once they
             change. For an affine tether and a network made by :func:`tether.mlp`.
+        carried: where the model does not predict every state, what the others follow: a function of states
+            (K, dx), controls (K, du) and predictions (K, P) to the next values of these (K, dx - P), in NumPy
+            as M is, which sees angles in [-π, π). A state that stays as it is: its own column.
         client: of a Dask cluster that tries the halvings, or the address of its scheduler.
 
     Returns:
@@ -268,11 +280,12 @@ def tube(  # noqa: PLR0913
         raise ValueError(f"`weights` must be 'any' or 'own'; got {weights!r}.")
     limits = limits_of(model)
     program = trusted_program(known, model.schema, limits) if limits.proved else known
+    within = partial(tube_within, steps=steps, effort=effort, carried=carried)
     with spread_over(client):
-        found = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
+        found = within(limits, model.schema, program, start, controls)
         if weights == "own":
             limits = limits_of(model, own_weights=True)
-            own = tube_within(limits, model.schema, program, start, controls, steps=steps, effort=effort)
+            own = within(limits, model.schema, program, start, controls)
             found = own.within(found)
     about = {"tether": tether_digest(model), "trusted": known.name, "trusted_source": known.source_digest}
     return replace(found, about=about)
@@ -287,13 +300,10 @@ def tube_within(
     *,
     steps: int | None = None,
     effort: Effort | None = None,
+    carried: Rule | None = None,
 ) -> Tube:
     """The same for whatever keeps to limits: with a half-width of 0, for M itself, or its program."""
-    if not schema.rolls_out:
-        raise ValueError(
-            "a tube must predict every state; the outputs are "
-            f"{', '.join(schema.outputs)} for states {', '.join(schema.states)}."
-        )
+    check_carried("a tube", schema, carried)
     effort = Effort() if effort is None else effort
     check_whole("generators", effort.generators, least=len(schema.states), most=100_000)
     lower, upper, many = _start(start, schema)
@@ -304,7 +314,8 @@ def tube_within(
     program = trusted_program(trusted, schema, limits) if limits.proved else None
     usual = _CUTS_OF_FEW if len(lower) <= _FEW else _CUTS_OF_MANY
     cuts = usual if effort.cuts is None else effort.cuts
-    stepper = Stepper(limits, schema, program, effort.generators, cuts)
+    rule = None if carried is None else Carried.by(carried, schema, limits.box)
+    stepper = Stepper(limits, schema, program, effort.generators, cuts, rule)
     begin = (lower, upper)
     lower, upper, parts = _halved(stepper, lower, upper, known, count, effort.halvings)
     run = _Run.through(stepper, lower, upper, _repeated(known, parts), count)
@@ -355,7 +366,8 @@ class _Run:
         """(R, T + 1, dx) ends of boxes and (R, T, dx) deltas; NaN after the end."""
         shape = (len(self.ended), steps + 1, self.sets[0].center.shape[1])
         lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
-        delta = np.full((shape[0], steps, shape[2]), np.nan)
+        outputs = self.taken[0].delta.shape[1] if self.taken else shape[2]
+        delta = np.full((shape[0], steps, outputs), np.nan)
         for t, found in enumerate(self.sets):
             going = (self.ended < 0) | (self.ended >= t)
             low, high = found.hull()
@@ -371,7 +383,9 @@ class _Run:
         steps = len(self.sets) - 1 if not (self.ended >= 0).any() else self._asked(controls)
         schema = stepper.schema
         lower, upper, delta = self.hulls(steps)
-        delta = delta[:, :, np.argsort(schema.advanced)]
+        if self.taken:
+            rest = np.zeros((*delta.shape[:2], lower.shape[2] - delta.shape[2]))
+            delta = np.concatenate([delta, rest], axis=2)[:, :, stepper.order]
         shape = (len(lower) // parts, parts)
         lower, upper, delta = (part.reshape(*shape, *part.shape[1:]) for part in (lower, upper, delta))
         lower, upper, delta = lower.min(axis=1), upper.max(axis=1), delta.max(axis=1)
@@ -385,6 +399,7 @@ class _Run:
         return Tube(
             schema, lower, upper, delta, stop, why, tuple(self.sets), tuple(self.taken), parts, controls,
             evidence, start, stepper.limits.weights,
+            carried=None if stepper.carried is None else stepper.carried.name,
         )  # fmt: skip
 
     def _asked(self, controls: Controls) -> int:
@@ -551,4 +566,5 @@ def _feedback(policy: Any, schema: Schema, limits: TubeLimits, steps: int | None
             f"{len(program.tape.outputs)}."
         )
     name = getattr(policy, "__qualname__", type(policy).__qualname__)
-    return Feedback(program, schema.input_angles[:dx], steps or 0, name)
+    angles = schema.input_angles
+    return Feedback(program, angles[:dx], angles[dx:], steps or 0, name)

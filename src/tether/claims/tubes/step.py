@@ -20,6 +20,7 @@ from tether.claims.tubes.controls import Controls
 from tether.claims.tubes.expansion import Expansion, Lines, both
 from tether.claims.tubes.limits import Added, Reach, TubeLimits
 from tether.claims.tubes.pieces import Pieces, cut, slack_of, too_many
+from tether.claims.tubes.ties import Carried, Tied, carried_states
 from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, least_useful, sum_up
 from tether.data import Array, Schema
 from tether.programs import Program
@@ -47,6 +48,7 @@ class Taken:
         apart: (N, P) how far the target may be from L.
         delta: (N, P) the largest distance to M over what was touched.
         feedback: of controls by a policy, what is kept of these.
+        carried: of states that are not predicted, likewise.
         faults: by row, why there is no step, in words.
     """
 
@@ -59,6 +61,7 @@ class Taken:
     apart: Array
     delta: Array
     feedback: Any = None
+    carried: Any = None
     faults: dict[int, str] = field(default_factory=dict)
 
 
@@ -97,6 +100,7 @@ class Stepper:
         program: M's target as a program; None where M is not to be used.
         generators: at most how many a set may have.
         halvings: how often sets are cut over which M bends much.
+        carried: the states that the model does not predict; None where it predicts all.
     """
 
     limits: TubeLimits
@@ -104,6 +108,7 @@ class Stepper:
     program: Program | None
     generators: int
     halvings: int
+    carried: Carried | None = None
 
     def begin(self, lower: Array, upper: Array) -> Zonotopes:
         """Sets that hold boxes of start states (N, dx), and what wrapping makes of their angles."""
@@ -133,10 +138,24 @@ class Stepper:
             faults.setdefault(row, "it reaches inputs at which nothing is known of the trusted model")
         for row in np.flatnonzero(~np.isfinite(apart).all(axis=1)).tolist():
             faults.setdefault(row, "the trusted model has no bound over the set")
-        after, kept = self._image(inputs, pieces, value, slope, _finite(apart))
-        return Taken(
-            after, kept, pieces.point, pieces.home, value, slope, apart, reach.delta, feedback, faults
-        )
+        center, generators, rest, rounding = self._image(inputs, pieces, value, slope, _finite(apart))
+        carried = None
+        if self.carried is not None:
+            tie = self.carried.beside(inputs, center, generators, rest)
+            for row in np.flatnonzero(~np.isfinite(tie.rest).all(axis=1)).tolist():
+                faults.setdefault(row, "the rule that carries states has no bound over the set")
+            carried = {**tie.line, "box": rest}
+            center, generators, rest = _together(center, generators, rest, rounding, tie)
+        order = self.order
+        after, kept = self._collected(center[:, order], generators[:, order], rest[:, order])
+        line = (pieces.point, pieces.home, value, slope, apart)
+        return Taken(after, kept, *line, reach.delta, feedback, carried, faults)
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """(dx,) where each state is among those predicted and those carried."""
+        schema = self.schema
+        return np.argsort(np.concatenate([schema.advanced, carried_states(schema)]))
 
     def _found(self, pieces: Pieces) -> _Found:
         """The best line of each row and output, and how far the model may be from it."""
@@ -194,10 +213,9 @@ class Stepper:
 
     def _image(
         self, inputs: Zonotopes, pieces: Pieces, value: Array, slope: Array, apart: Array
-    ) -> tuple[Zonotopes, NDArray[np.int64]]:
-        """Next states: ``base(s) + L(s) ± apart``, in the order of the states."""
+    ) -> tuple[Array, Array, Array, Array]:
+        """Predicted states, ``base(s) + L(s) ± apart``: centre (N, P), generators, a box, roundings in it."""
         schema = self.schema
-        order = np.argsort(schema.advanced)
         base = np.eye(len(schema.inputs))[schema.advanced] if self.limits.target == "increment" else 0.0
         # The way from the point that L is expanded at to the centre, but for whole turns.
         turned = 2 * np.pi * pieces.home * schema.input_angles
@@ -218,11 +236,12 @@ class Stepper:
         sizes = np.abs(start) + np.abs(value) + np.einsum("npd,nd->np", size, extent)
         units = (slope.shape[2] + 16) * EPS
         exact = np.einsum("npd,nd->np", np.abs(slope), loose)
+        rounding = sum_up(np.stack([units * sizes, exact], axis=-1)) + FAINT
         rest = sum_up(
             np.stack([apart, units * sizes, exact, self._wrapping() + np.zeros_like(apart)], axis=-1)
         )
         rest = np.where(sizes + apart == 0, 0.0, rest + (slope.shape[2] + 2) * FAINT)
-        return self._collected(center[:, order], generators[:, order], rest[:, order])
+        return center, generators, rest, rounding
 
     def _wrapping(self) -> Array:
         """(P,) what is lost where a predicted angle is brought back to [-π, π)."""
@@ -262,6 +281,23 @@ class Stepper:
 
     def _somewhere(self, center: Array) -> Array:
         return np.clip(np.where(np.isfinite(center), center, 0.0), *self.limits.box)
+
+
+def _together(
+    center: Array, generators: Array, rest: Array, rounding: Array, tie: Tied
+) -> tuple[Array, Array, Array]:
+    """Predicted states, then those carried, which are tied to the box of the first as well.
+
+    Roundings of the first are counted once more in both: who checks a step need not have the same ones.
+    """
+    own = np.concatenate([generators, rest[:, :, None] * np.eye(rest.shape[1])], axis=2)
+    gain = np.abs(tie.gain[:, :, tie.gain.shape[2] - rest.shape[1] :])
+    more = sum_up(np.concatenate([gain * rounding[:, None], tie.rest[:, :, None]], axis=2))
+    return (
+        np.concatenate([center, _finite(tie.center)], axis=1),
+        np.concatenate([own, _finite(tie.generators)], axis=1),
+        np.concatenate([2 * rounding, _finite(more)], axis=1),
+    )
 
 
 def _finite(values: Array) -> Array:

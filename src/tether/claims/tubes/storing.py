@@ -77,6 +77,7 @@ def as_dict(found: Tube) -> dict[str, Any]:
         "steps": found.steps,
         "start": {"lower": found.start[0].tolist(), "upper": found.start[1].tolist()},
         "controls": _controls(found.controls),
+        "carried": found.carried,
         "starts": rows,
         "system": None if system is None else _system(system),
         "beside": None if found.beside is None else as_dict(replace(found.beside, about=found.about)),
@@ -103,8 +104,9 @@ def _part(found: Tube, row: int, last: int) -> dict[str, Any]:
         move: dict[str, Any] = {
             name: getattr(each, name)[row].tolist() for name in ("kept", "point", "turns", "value", "slope")
         }
-        if each.feedback is not None:
-            move["feedback"] = {name: part[row].tolist() for name, part in each.feedback.items()}
+        for name, kept in (("feedback", each.feedback), ("carried", each.carried)):
+            if kept is not None:
+                move[name] = {key: part[row].tolist() for key, part in kept.items()}
         moves.append(move)
     return {"sets": sets, "moves": moves}
 
@@ -183,7 +185,7 @@ def from_dict(content: dict[str, Any]) -> Tube:
     return Tube(
         schema, *one, tuple(row["reason"] for row in starts), sets, taken, len(parts) // len(starts),
         controls, content["evidence"], (start[0], start[1]), content["weights"], _beside(content),
-        content["about"], system,
+        content["about"], system, content.get("carried"),
     )  # fmt: skip
 
 
@@ -218,11 +220,11 @@ def _sets(parts: list[Any], dx: int) -> tuple[Zonotopes, ...]:
 
 def _taken(parts: list[Any], schema: Schema) -> tuple[Taken, ...]:
     """By step; of rows that have ended nothing is kept."""
-    dx, inputs = len(schema.states), len(schema.inputs)
+    dx, inputs, outputs = len(schema.states), len(schema.inputs), len(schema.outputs)
     found, sets = [], _sets(parts, dx)
     for t in range(max(len(part["moves"]) for part in parts)):
         own = [part["moves"][t] if t < len(part["moves"]) else None for part in parts]
-        shapes = {"point": (inputs,), "turns": (inputs,), "value": (dx,), "slope": (dx, inputs)}
+        shapes = {"point": (inputs,), "turns": (inputs,), "value": (outputs,), "slope": (outputs, inputs)}
         arrays = {name: np.zeros((len(parts), *shape)) for name, shape in shapes.items()}
         kept = np.zeros((len(parts), max(len(one["kept"]) for one in own if one is not None)), dtype=np.int64)
         for k, one in enumerate(own):
@@ -230,7 +232,7 @@ def _taken(parts: list[Any], schema: Schema) -> tuple[Taken, ...]:
                 kept[k, : len(one["kept"])] = one["kept"]
                 for name, array in arrays.items():
                     array[k] = one[name]
-        nothing = np.full((len(parts), dx), np.nan)
+        nothing = np.full((len(parts), outputs), np.nan)
         found.append(
             Taken(
                 sets[t + 1],

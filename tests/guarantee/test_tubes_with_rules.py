@@ -1,0 +1,201 @@
+"""Tubes with feedback, and of models that do not predict every state: attacked, shown again, and forged."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import tether
+from tether.claims.tubes import attack_tube, load_tube, save_tube, tube
+from tether.data import Transitions, make_schema
+from tether.fitting import TETHERED, FitConfig, build_for, prepare
+from tether.fitting.methods import train_method
+from tether.verification.tubes import verify_tube
+
+STATES = ["angle", "speed", "sine", "motor"]
+SCHEMA = make_schema(STATES, ["torque"], ["angle", "speed"], angles=["angle"])
+STEPS = 10
+
+
+def pendulum(states, controls):
+    """Gravity by the sine that is carried beside the angle; the motor only notes what was asked of it."""
+    speed = states[:, 1] + 0.05 * (10.0 * states[:, 2] + 3.0 * controls[:, 0])
+    return np.stack([states[:, 0] + 0.05 * speed, speed], axis=1)
+
+
+def policy(states):
+    """Bends, and looks at an angle on the circle."""
+    return np.clip(-0.5 * np.sin(states[:, :1]) - 0.3 * states[:, 1:2], -1.5, 1.5)
+
+
+def stronger(states):
+    return 1.02 * policy(states)
+
+
+def carried(states, controls, outputs):
+    """The sine of the next angle, and half of the torque beside half of what the motor was at."""
+    motor = 0.5 * states[:, 3] + 0.5 * controls[:, 0]
+    return np.stack([np.sin(outputs[:, 0]), motor], axis=1)
+
+
+def otherwise(states, controls, outputs):
+    return carried(states, controls, outputs) * np.array([1.001, 1.0])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform([-3.1, -6, 0, -2, -2], [3.1, 6, 0, 2, 2], (400, 5))
+    inputs[:, 2] = np.sin(inputs[:, 0])
+    after = pendulum(inputs[:, :4], inputs[:, 4:]) + 0.02 * np.sin(3 * inputs[:, :1])
+    data = Transitions.from_arrays(
+        inputs[:, :4], inputs[:, 4:], after, episodes=np.arange(400) // 20, schema=SCHEMA
+    )
+    training = tether.TrainingConfig(steps=20, dtype="float64")
+    config = FitConfig(memories=30, leaves=200, hidden=(4,), training=training, evidence="proved")
+    problem = prepare(data, trusted=pendulum, config=config)
+    found = train_method(problem, TETHERED, config, built=build_for(problem, TETHERED, config)).model
+    path = tmp_path_factory.mktemp("rules") / "model.safetensors"
+    tether.save(found, path)
+    return found, path
+
+
+START = [2.9, 0.6, np.sin(2.9), 0.1], [3.0, 0.7, np.sin(2.9) + 0.01, 0.2]
+
+
+@pytest.fixture(scope="module", params=["feedback", "box"])
+def made(request, model):
+    """A tube that passes ±π, with a policy or a box of controls; the sine jumps nowhere there."""
+    feedback = request.param == "feedback"
+    controls = policy if feedback else ([-0.1], [0.1])
+    found = tube(model[0], pendulum, START, controls, steps=STEPS, carried=carried, generators=24)
+    assert found.complete, found.ending
+    path = model[1].parent / f"{request.param}.json"
+    save_tube(found, path)
+    return found, path, {"carried": carried, **({"policy": policy} if feedback else {})}
+
+
+def _verify(model, made, content=None, **others):
+    path = made[1]
+    if content is not None:
+        path = path.with_name("changed.json")
+        path.write_text(json.dumps(content))
+    return verify_tube(path, pendulum, model[1], **{**made[2], **others})
+
+
+def test_it_passes_half_a_turn_and_no_rollout_leaves(model, made):
+    found, path, rules = made
+    assert found.upper[:, 0].max() > np.pi
+    for one in (found, load_tube(path)):
+        worst = attack_tube(model[0], one, rollouts=4000, **rules)
+        assert 0.5 < worst.max_ratio <= 1
+    assert "follow the rule 'carried'" in found.words
+    # What is carried stays tied to what it follows: no wider than a sine of the angle's box, here in a dip.
+    assert found.half_width[-1, 2] < 1.05 * found.half_width[-1, 0] + 1e-3
+
+
+def test_less_is_broken(model, made):
+    found, _, rules = made
+    from dataclasses import replace
+
+    middle, half = 0.5 * (found.lower + found.upper), 0.97 * found.half_width
+    less = replace(found, lower=middle - half, upper=middle + half)
+    assert attack_tube(model[0], less, rollouts=4000, **rules).broken
+
+
+def test_it_is_shown_again(model, made):
+    result = _verify(model, made)
+    assert result.moves == STEPS and "rule given" in result.statement
+    assert ("policy given" in result.statement) == ("policy" in made[2])
+
+
+def _move(content, step):
+    return content["starts"][0]["parts"][0]["moves"][step]
+
+
+def _set(content, step):
+    return content["starts"][0]["parts"][0]["sets"][step]
+
+
+def _box(content, step, state, share):
+    matrix = _set(content, step)["generators"]
+    matrix[state][len(matrix[0]) - 4 + state] *= share
+
+
+def _scaled(place, key, share):
+    place[key] = (share * np.array(place[key])).tolist()
+
+
+def _without_rule(content):
+    content["carried"] = None
+
+
+CHANGES = {
+    "a carried box": lambda content: _box(content, 3, 2, 0.99),
+    "no carried box": lambda content: _box(content, 3, 3, 0.0),
+    "a predicted box": lambda content: _scaled(_move(content, 4)["carried"], "box", 0.99),
+    "a carried slope": lambda content: _scaled(_move(content, 2)["carried"], "gain", 0.999),
+    "a carried value": lambda content: _scaled(_move(content, 2)["carried"], "value", 1.0001),
+    "a carried point": lambda content: _scaled(_move(content, 2)["carried"], "point", 1.0001),
+    "a carried turn": lambda content: _move(content, 2)["carried"]["turns"].__setitem__(0, 0.5),
+    "a carried generator": lambda content: _set(content, 5)["generators"][2].__setitem__(0, 0.0),
+    "a carried centre": lambda content: _set(content, 5)["center"].__setitem__(2, 0.5),
+    "a limit of a carried state": lambda content: content["starts"][0]["upper"][5].__setitem__(2, 0.0),
+    "without a rule": _without_rule,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_changed_is_refused(model, made, change):
+    content = json.loads(made[1].read_text())
+    CHANGES[change](content)
+    with pytest.raises(tether.CertificateError, match="not verified"):
+        _verify(model, made, content)
+
+
+def _unbox(move):
+    matrix = move["feedback"]["generators"]
+    matrix[0][-1] *= 0.99
+
+
+FED = {
+    "its box": lambda content: _unbox(_move(content, 4)),
+    "its slope": lambda content: _scaled(_move(content, 2)["feedback"], "gain", 0.9),
+    "its value": lambda content: _scaled(_move(content, 2)["feedback"], "value", 1.001),
+    "its centre": lambda content: _scaled(_move(content, 2)["feedback"], "center", 1.001),
+    "a generator": lambda content: _move(content, 3)["feedback"]["generators"][0].__setitem__(0, 0.0),
+    "a turn": lambda content: _move(content, 3)["feedback"]["turns"].__setitem__(0, 1.0),
+    "a turn of a speed": lambda content: _move(content, 3)["feedback"]["turns"].__setitem__(1, 1.0),
+    "none": lambda content: _move(content, 3).pop("feedback"),
+}
+
+
+@pytest.mark.parametrize("made", ["feedback"], indirect=True)
+@pytest.mark.parametrize("change", FED)
+def test_feedback_that_was_changed_is_refused(model, made, change):
+    content = copy.deepcopy(json.loads(made[1].read_text()))
+    FED[change](content)
+    with pytest.raises(tether.CertificateError, match="not verified"):
+        _verify(model, made, content)
+
+
+@pytest.mark.parametrize("made", ["feedback"], indirect=True)
+def test_another_policy_or_rule_is_refused(model, made):
+    with pytest.raises(tether.CertificateError, match="that the rule stays within it cannot be shown"):
+        _verify(model, made, policy=stronger)
+    with pytest.raises(tether.CertificateError, match="that the rule stays within it cannot be shown"):
+        _verify(model, made, carried=otherwise)
+    with pytest.raises(ValueError, match="`policy` must be given"):
+        _verify(model, made, policy=None)
+    with pytest.raises(ValueError, match="`carried` must be given"):
+        _verify(model, made, carried=None)
+
+
+def test_what_is_not_predicted_must_be_carried(model):
+    with pytest.raises(ValueError, match="a tube must predict every state.*with `carried`"):
+        tube(model[0], pendulum, START, ([-0.1], [0.1]), steps=2)
+    with pytest.raises(ValueError, match="`carried` must return 2 columns"):
+        tube(model[0], pendulum, START, ([-0.1], [0.1]), steps=2, carried=lambda x, u, y: y[:, :1])
