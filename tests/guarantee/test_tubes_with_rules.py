@@ -66,11 +66,11 @@ def model(tmp_path_factory):
 START = [2.9, 0.6, np.sin(2.9), 0.1], [3.0, 0.7, np.sin(2.9) + 0.01, 0.2]
 
 
-@pytest.fixture(scope="module", params=["feedback", "box"])
+@pytest.fixture(scope="module", params=["feedback", "box", "sequence"])
 def made(request, model):
     """A tube that passes ±π, with a policy or a box of controls; the sine jumps nowhere there."""
     feedback = request.param == "feedback"
-    controls = policy if feedback else ([-0.1], [0.1])
+    controls = policy if feedback else ([-0.1], [0.1]) if request.param == "box" else np.full((STEPS, 1), 0.1)
     found = tube(model[0], pendulum, START, controls, steps=STEPS, carried=carried, generators=24)
     assert found.complete, found.ending
     path = model[1].parent / f"{request.param}.json"

@@ -126,6 +126,8 @@ class Stepper:
 
     def _take(self, states: Zonotopes, controls: Controls, step: int) -> Taken:
         inputs, feedback = controls.joined(states, step)
+        if self.carried is not None:  # a generator of each control, so that those that follow have one number
+            inputs = inputs.padded(states.generators.shape[2] + len(self.schema.controls))
         lower, upper = inputs.hull()
         faults = self._outside(lower, upper)
         for row in faults:  # anything that can be followed

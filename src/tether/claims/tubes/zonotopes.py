@@ -51,6 +51,11 @@ class Zonotopes:
         """(N, n) lower and upper ends of a box that holds each."""
         return around(self.center, self.radius)
 
+    def padded(self, count: int) -> Zonotopes:
+        """With so many generators, those that are new of length 0."""
+        missing = count - self.generators.shape[2]
+        return Zonotopes(self.center, np.pad(self.generators, ((0, 0), (0, 0), (0, missing))))
+
     def take(self, rows: NDArray) -> Zonotopes:
         """Some of them."""
         return Zonotopes(self.center[rows], self.generators[rows])
