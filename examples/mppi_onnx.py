@@ -13,8 +13,8 @@ from tether.export import export
 from tether_studies import parked_car
 
 TINY = bool(os.environ.get("TETHER_TINY"))
-SAMPLES, HORIZON, STEPS = (50, 5, 3) if TINY else (1000, 30, 60)
-GOAL, SPREAD, TEMPERATURE = np.array([12.0, 6.0]), np.array([1.5, 0.3]), 5.0
+SAMPLES, HORIZON, STEPS = (50, 5, 3) if TINY else (1000, 30, 40)
+GOAL, SPREAD, TEMPERATURE = np.array([12.0, 6.0]), np.array([1.5, 0.3]), 0.5
 
 driven = parked_car.drive(episodes=12 if TINY else 60)
 car = tether.fit(
