@@ -1,22 +1,27 @@
 """What substeps do to an enclosure: RK4 of pendulum, cart-pole and quadrotor over one leaf.
 
-    python benchmarks/substeps.py [--substeps 1,10,50,200] [--systems pendulum,cart-pole,quadrotor]
+    python benchmarks/substeps.py [--substeps 1,10,50,200] [--systems pendulum,cart-pole,quadrotor] [--figure]
 
 Prints, per system and number of substeps of one step of 0.05 s, the largest remainder of M's first-order
 model over a leaf (slopes' widths times half widths, by the mean-value form of the whole composition), its
-ratio to that with one substep, the width of M's range likewise, nodes and seconds.
+ratio to that with one substep, the width of M's range likewise, nodes and seconds. With `--figure` also draws
+docs/images/substeps.png: this, and the width of a range that is carried from substep to substep as a box.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 import tether
-from sizes import size
-from tether.programs import enclose, trace
+from sizes import TINY, size
+from tether.programs import enclose, enclose_range, trace
+from tether.report.figures import as_png, styled
 
 
 def pendulum(x, u):
@@ -60,7 +65,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--substeps", default=size("1,10,50,200", "1,2"))
     parser.add_argument("--systems", default=size(",".join(SYSTEMS), "pendulum"))
+    parser.add_argument("--figure", action="store_true", default=TINY)
     asked = parser.parse_args()
+    curves: dict[str, list[tuple[int, float, float]]] = {}
     print("| system | substeps | remainder | to one substep | range | to one substep | nodes | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     for name in asked.systems.split(","):
@@ -76,12 +83,50 @@ def main() -> None:
             remainder = ((found.jacobian_upper - found.jacobian_lower)[0] @ half).max()
             width = (found.upper - found.lower).max()
             first = first or (remainder, width)
+            carried = by_boxes(rate, low, high, states, substeps) if asked.figure else np.nan
+            curves.setdefault(name, []).append((substeps, remainder / first[0], carried / first[1]))
             seconds = time.process_time() - start
             print(
                 f"| {name} | {substeps} | {remainder:.4g} | {remainder / first[0]:.4f} | {width:.4g} | "
                 f"{width / first[1]:.4f} | {len(program)} | {seconds:.1f} |",
                 flush=True,
             )
+    if asked.figure:
+        draw(curves)
+
+
+def by_boxes(rate, low, high, states, substeps):
+    """The width of M's range where each substep is given the box that the one before it ends in."""
+    function = tether.discretise(rate, 0.05 / substeps).function
+    program = trace(function, states=states, controls=low.shape[1] - states, batches=False)
+    low, high = low.copy(), high.copy()
+    for _ in range(substeps):
+        found = enclose_range(program, low, high, states=states)
+        low[:, :states], high[:, :states] = found.lower, found.upper
+    return (high - low)[:, :states].max()
+
+
+def draw(curves):
+    """As one program, and box by box, on log axes."""
+    colours = ("#0072B2", "#D55E00", "#009E73")
+    with styled():
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        axis = figure.subplots()
+        for (name, rows), colour in zip(curves.items(), colours, strict=False):
+            substeps, whole, carried = np.array(rows).T
+            axis.plot(substeps, whole, marker="o", color=colour, label=f"{name}, one program")
+            axis.plot(
+                substeps, carried, marker="s", linestyle="--", color=colour, label=f"{name}, box by box"
+            )
+        axis.set(xscale="log", yscale="log", xlabel="substeps of one step of 0.05 s")
+        axis.set_ylabel("to that of one substep")
+        axis.set_xticks(substeps, [f"{int(k)}" for k in substeps])
+        axis.minorticks_off()
+        axis.legend(fontsize=8, ncols=2)
+        if not TINY:
+            path = Path(__file__).parent.parent / "docs" / "images" / "substeps.png"
+            path.write_bytes(as_png(figure))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,21 @@ def swinging(states, controls):
     return states + 0.1 * np.stack([states[:, 1], push], axis=1)
 
 
+def solving(states, controls):
+    """A mass matrix, solved."""
+    one = np.ones(len(states))
+    mass = np.stack(
+        [np.stack([3 * one, states[:, 0]], axis=1), np.stack([states[:, 0], 2 * one], axis=1)], axis=1
+    )
+    return np.linalg.solve(mass, states[:, :, None])[:, :, 0] + controls
+
+
 def programs() -> None:
-    """The interpreter of M as a program."""
+    """The interpreter of M as a program, without linear systems and with them."""
     from tether.programs import enclose
 
     enclose(swinging, -np.ones((1, 3)), np.ones((1, 3)), states=2)
+    enclose(solving, -np.ones((1, 3)), np.ones((1, 3)), states=2)
 
 
 def geometry() -> None:

@@ -424,7 +424,6 @@ def write_to_arguments(x, u):
 
 UNSUPPORTED = {
     "copysign": (lambda x, u: np.copysign(x, -1.0), "`copysign` cannot be bounded.*np.abs"),
-    "heaviside": (lambda x, u: np.heaviside(x, 0.5), "`heaviside` cannot be bounded.*np.where"),
     "round": (lambda x, u: np.round(x), "`round` must be constant over each box"),
     "decimals": (lambda x, u: x.round(1), "`round` is bounded for whole numbers only"),
     "interp": (lambda x, u: np.interp(x, [0, 1, 1], [0, 1, 2]), "`interp` must be given finite points that rise"),

@@ -306,6 +306,7 @@ UNARY = {
     "table with ends": Function(TABLE_SOURCE + ", left=-5.0, right=0.125)", look_up_or_leave, leaving_slope),
     "piecewise": Function("np.piecewise({0}, [{0} < 0.5], [lambda v: 2.0 * v, lambda v: v * v])", lambda x: 2 * x if side_of_half(x) else x * x, piece_slope),
     "fmod": Function("np.fmod({0}, {c})", remainder, remainder_slope, constants=PERIODS),
+    "heaviside": Function("np.heaviside({0}, 0.25)", lambda x: arb(0.25) if x == 0 else one_if(x > 0, x < 0), lambda x: [step_side(x) * 0]),
 }  # fmt: skip
 BINARY = {
     "add": Function("{0} + {1}", lambda x, y: x + y, lambda x, y: [arb(1), arb(1)], 2),

@@ -15,9 +15,11 @@ from tether.claims.construction import certify_by_construction
 from tether.claims.usefulness import concerns
 from tether.data import Array, Probes, Transitions
 from tether.evidence import Evidence, Question
+from tether.evidence.distributions import Drawn
 from tether.foundation.errors import CertificateError
 from tether.foundation.wording import assumptions
 from tether.model import Model
+from tether.model.assembling import constrained_model
 from tether.model.single import single_delta
 from tether.tethers.calibration import exceedance, pieces
 from tether.trusted import TrustedModel, as_trusted, check_trusted
@@ -31,6 +33,7 @@ def certify(
     probes: Probes | None = None,
     points_per_cell: int = 16,
     seed: int = 1,
+    over: Any | None = None,
 ) -> Certificate:
     """States what is guaranteed about `model`, after checking it against M at fresh points.
 
@@ -41,6 +44,7 @@ def certify(
         probes: held-out Ω, likewise.
         points_per_cell: fresh points drawn inside each cell or leaf.
         seed: of the draw; must differ from the one the bounds were built with.
+        over: the function over whose draws a statistical claim is, where the model was read from a file.
 
     Raises:
         CertificateError: where a fresh point contradicts a claim that is more than an estimate.
@@ -55,11 +59,24 @@ def certify(
         return certify_by_construction(model, trusted, points=points, seed=seed)
     trusted = as_trusted(trusted)
     check_trusted(trusted, model.cells.centers, model.schema)
+    model = model if over is None else drawn_by(model, over)
     fresh = _established(model, trusted, points_per_cell, seed)
     held = _conformance(model, trusted, fresh, transitions, probes)
     band = band_claim(model, transitions)
     claims = (held,) if band is None else (held, band)
     return Certificate(claims, trusted.name, trusted.source_digest)
+
+
+def drawn_by(model: Model, function: Any) -> Model:
+    """The model with the function over whose draws its claim is, which its file cannot hold."""
+    evidence = model.bounds.evidence
+    if not isinstance(evidence.over, Drawn):
+        raise ValueError(
+            "`over` must come with a claim over what a function draws; this one is over other inputs. Leave "
+            "it out."
+        )
+    bounds = replace(model.bounds, evidence=replace(evidence, over=evidence.over.given(function)))
+    return constrained_model(model.network, model.frame, model.cells, bounds, operator=model.operator)
 
 
 def carry_over(certificate: Certificate, model: Model, *, transitions: Transitions) -> Certificate:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tether.cli.parsing import inputs_over
 from tether.cli.starting import starting
 from tether.cli.terminal import (
     ModelPath,
@@ -26,6 +27,10 @@ Policy = Annotated[str | None, typer.Option(help="Of a tube with feedback: file.
 Carried = Annotated[
     str | None, typer.Option(help="Of a tube whose model does not predict every state: file.py:rule.")
 ]
+Over = Annotated[
+    str | None,
+    typer.Option(help="file.py:function over whose draws a statistical claim is, where it is over these."),
+]
 
 
 def certify_command(
@@ -35,6 +40,7 @@ def certify_command(
         Path | None,
         typer.Option(help="New .json file for the certificate; a page to read is put beside it as .html."),
     ] = None,
+    over: Over = None,
 ) -> None:
     """State what is guaranteed, after checking it against the trusted model at fresh points."""
     if out is not None and out.suffix == ".html":
@@ -50,7 +56,7 @@ def certify_command(
         from tether.trusted.loading import load_trusted
     known = load_trusted(trusted)
     learned = claiming_model(model, known, "tether to certify")
-    certificate = certify(learned, known)
+    certificate = certify(learned, known, over=None if over is None else inputs_over(over))
     measured = {
         name: learned.record[name] for name in ("coverage_D", "coverage_omega") if name in learned.record
     }
@@ -82,6 +88,7 @@ def verify_command(
     policy: Policy = None,
     carried: Carried = None,
     scheduler: Scheduler = None,
+    over: Over = None,
 ) -> None:
     """Establish a claim again from a model file, an exported one or a tube, and the trusted model alone."""
     if model.suffix == ".json":
@@ -92,7 +99,8 @@ def verify_command(
         from tether.trusted.loading import load_trusted
     path = model_file(model)
     with console_reporter(console)("Verify") as progress:
-        result = verify(path, load_trusted(trusted), certificate, progress, client=scheduler)
+        drawn = None if over is None else inputs_over(over)
+        result = verify(path, load_trusted(trusted), certificate, progress, client=scheduler, over=drawn)
     for name, (largest, median) in result.deltas.items():
         say(f"{name}: delta at most {largest:.6g}, median {median:.6g}")
     for line in (result.statement, *result.notes):

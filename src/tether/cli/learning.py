@@ -15,6 +15,7 @@ from tether.cli.parsing import (
     budget,
     counts,
     device_named,
+    inputs_over,
     integers,
     names,
     pairs,
@@ -151,6 +152,12 @@ def fit(
     beta: Annotated[
         float | None, typer.Option(help="Statistical evidence: one minus the confidence.")
     ] = None,
+    over: Annotated[
+        str,
+        typer.Option(
+            help="Statistical evidence, inputs it is over: data, box, limits 'v=0:15', or file.py:function."
+        ),
+    ] = "",
     decreasing: Annotated[
         str,
         typer.Option(
@@ -223,7 +230,9 @@ def fit(
         delta=budget(delta),
         where=where,
         target=None if target == "auto" else target,
-        evidence=as_evidence(None if evidence == "auto" else evidence, epsilon=epsilon, beta=beta),
+        evidence=as_evidence(
+            None if evidence == "auto" else evidence, epsilon=epsilon, beta=beta, over=inputs_over(over)
+        ),
         operator=operator,
         decreasing=tuple(names(decreasing)),
         not_angles=tuple(names(not_angle)),

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tether.foundation.documents import shorten
 
@@ -100,6 +100,18 @@ def budget(text: str) -> float | dict[str, float] | None:
         raise ValueError(
             f"`--delta` must be a number, or name=number, comma separated; got '{shorten(text)}'."
         ) from None
+
+
+def inputs_over(text: str) -> Any:
+    """What a statistical claim is over: data, box, limits by name, a function; None where none was typed."""
+    from tether.trusted.loading import load_trusted
+
+    if text in ("", "data", "box"):
+        return text or None
+    if "=" in text:
+        return box("over", text)
+    with _calling({"`trusted`": "`--over`"}):
+        return load_trusted(text).function
 
 
 def probes_asked(spec: str, count: int | None, transitions: Transitions, seed: int) -> Probes | Jitter:

@@ -3,7 +3,8 @@
 A new level is a file of its own, a line in :data:`LEVELS` and its words in :mod:`tether.foundation.wording`.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from tether.evidence.evidence import Claimed, Evidence
 from tether.evidence.expansions import Expander, Leaves
@@ -34,7 +35,7 @@ LEVELS: tuple[Evidence, ...] = (Proved(), Lipschitz(), Statistical(), Sampled())
 """Strongest first."""
 
 
-def as_evidence(evidence: str | Evidence | None, **numbers: float | None) -> Evidence | None:
+def as_evidence(evidence: str | Evidence | None, **numbers: Any) -> Evidence | None:
     """A level as it is, or by its name with the numbers it has; None: the strongest that M allows."""
     given = {name: value for name, value in numbers.items() if value is not None}
     if evidence is None or isinstance(evidence, Evidence):
@@ -44,7 +45,7 @@ def as_evidence(evidence: str | Evidence | None, **numbers: float | None) -> Evi
     else:
         raise ValueError(f"`evidence` must be one of {', '.join(map(repr, named))}; got {evidence!r}.")
     for name in given:
-        if level is None or not hasattr(level, name):
+        if level is None or name not in {field.name for field in fields(level)}:
             given_level = "none" if level is None else f"`{level.name}`"
             raise ValueError(
                 f"`{name}` must come with evidence `statistical`; got {given_level}. Leave it out."

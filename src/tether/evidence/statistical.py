@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tether.evidence.distributions import check_over
 from tether.evidence.evidence import Claimed
 from tether.evidence.seen import Seen
 from tether.foundation import wording
@@ -30,14 +32,21 @@ class Statistical(Seen):
     Attributes:
         epsilon: share of inputs that may exceed delta.
         beta: one minus the confidence of that.
+        over: the distribution of these inputs, those outside the domain drawn again. By default what the
+            bounds are over, as the certificate words it; else `data`, a row of the data to fit with equal
+            chance; `box`, uniform in the operating box; limits by name of inputs, uniform in these and in the
+            operating box for others; rows (N, D), with equal chance; or a function ``(rng, count) -> (count,
+            D)`` of independent draws, which a file cannot hold: `certify` and `verify` are given it again.
     """
 
     name: str = field(default="statistical", init=False, repr=False)
     epsilon: float = 1e-3
     beta: float = 1e-6
+    over: Any = None  # type: ignore[override]
 
     def __post_init__(self) -> None:
         check_draws(self.epsilon, self.beta)
+        check_over(self.over)
 
     @property
     def draws(self) -> int:  # type: ignore[override]
@@ -60,7 +69,8 @@ class Statistical(Seen):
 
     def claim(self, over: str) -> str:
         """With its numbers and its distribution."""
-        return wording.statistical_claim(self.epsilon, self.beta, self.draws, self.allowed, over)
+        words = wording.DISTRIBUTION[over] if self.over is None else self.over.words
+        return wording.statistical_claim(self.epsilon, self.beta, self.draws, self.allowed, words)
 
 
 def draws_needed(epsilon: float, beta: float) -> int:

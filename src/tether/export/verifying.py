@@ -30,6 +30,7 @@ def verify(
     *,
     seed: int = 0,
     client: Any | None = None,
+    over: Callable[..., Any] | None = None,
 ) -> Verification:
     """Establishes the claim of a model file, or of an exported file, again from it and M alone.
 
@@ -39,6 +40,7 @@ def verify(
         certificate: a ``certificate.json`` that must say the same; by default the one beside a run's model.
         progress: told (cells or draws done, to do).
         seed: of the draws that `statistical` evidence is tested with.
+        over: the function over whose draws a statistical claim is, where it is over these; of model files.
         client: of a Dask cluster that shows leaves or cells, or the address of its scheduler.
 
     Raises:
@@ -48,7 +50,11 @@ def verify(
     home, _, function = READERS.get(Path(path).suffix, "tether.verification:verify").partition(":")
     show: Callable[..., Verification] = getattr(import_module(home), function)
     with spread_over(client):
-        return show(path, trusted, certificate, progress, seed=seed)
+        if over is None:
+            return show(path, trusted, certificate, progress, seed=seed)
+        if Path(path).suffix in READERS:
+            raise ValueError(f"`over` must come with a model file; got `{path}`. Verify the one it is of.")
+        return show(path, trusted, certificate, progress, seed=seed, over=over)
 
 
 def refuse_program(path: str | Path, *_: object, **__: object) -> Verification:

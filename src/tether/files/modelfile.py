@@ -33,7 +33,8 @@ from tether.foundation.wording import MEANING
 from tether.geometry.boxtree import BoxTree
 
 FORMAT = "tether-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+"""The newest that is read. What is as older ones know it is written as 2."""
 WHAT = "a complete Tether model"
 _Shape = tuple[str, tuple[int, ...]]
 CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
@@ -128,6 +129,12 @@ _TETHERED = {
     "beta": maybe(share),
     "blend": whole(0, 0),
 }
+_OVER: Mapping[str, Check] = {
+    "rows": documents.record({}),
+    "box": documents.record({}),
+    "sampler": documents.record({"name": text, "sha256": maybe(text)}),
+}
+_OVER_ARRAYS = {"rows": {"over.inputs": "RD"}, "box": {"over.lower": "D", "over.upper": "D"}, "sampler": {}}
 
 
 def check_format(path: Path, metadata: Mapping[str, Any]) -> None:
@@ -164,6 +171,8 @@ def _words(metadata: Any, place: str) -> None:
         documents.record(_TETHERED)(metadata, place)
         if metadata["evidence"] == "statistical":
             _draws(metadata)
+        if metadata.get("over") is not None:
+            _check_over(metadata)
     schema, network = metadata["schema"], metadata["network"]
     _NETWORKS[network["kind"]](network, "network")
     unknown = sorted(schema.keys() - _COLUMNS.keys())
@@ -174,6 +183,14 @@ def _words(metadata: Any, place: str) -> None:
         raise Misfit(f"`schema` and `network` must list at most {MOST_COLUMNS:,} names or widths")
     if (network["kind"] == "monotone") != (metadata["kind"] == "monotone"):
         raise Misfit(f"`network.kind` must fit a model of kind {metadata['kind']}; got {network['kind']}")
+
+
+def _check_over(metadata: Mapping[str, Any]) -> None:
+    over = metadata["over"]
+    documents.record({"kind": one_of(*_OVER)})(over, "over")
+    _OVER[over["kind"]](over, "over")
+    if metadata["evidence"] != "statistical" or metadata["format_version"] < 3:
+        raise Misfit("`over` must come with evidence `statistical`, in format version 3")
 
 
 def _draws(metadata: Mapping[str, Any]) -> None:
@@ -223,7 +240,8 @@ def _sizes(metadata: Mapping[str, Any]) -> dict[str, int]:
 def _wanted(metadata: Mapping[str, Any]) -> dict[str, str]:
     kind = metadata["kind"]
     cells = {f"cells.{name}": axes for name, axes in _CELLS.items()} if kind in _CELLED else {}
-    return {**_FRAME, **_SHAPES[kind], **cells}
+    over = metadata.get("over") if kind in _BOUNDED else None
+    return {**_FRAME, **_SHAPES[kind], **cells, **(_OVER_ARRAYS[over["kind"]] if over else {})}
 
 
 def _check_tensor(name: str, axes: str, arrays: Mapping[str, Any], sizes: dict[str, int]) -> None:
@@ -299,7 +317,7 @@ _FINITE = (
     *_FRAME, *(f"cells.{name}" for name in CELL_ARRAYS), "bounds.lower", "bounds.upper", "bounds.delta",
     "bounds.center", "bounds.half_width",
     "bounds.lemma", "bounds.value", "bounds.slope", "bounds.reference", "tree.lower", "tree.upper",
-    "direct.inputs", "direct.answers",
+    "direct.inputs", "direct.answers", "over.inputs", "over.lower", "over.upper",
     "monotone.half_width", "monotone.weights", "monotone.intercept",
 )  # fmt: skip
 _POSITIVE = ("frame.inputs.scale", "frame.outputs.scale", "cells.scale", "cells.radii")
@@ -321,6 +339,9 @@ def _rules(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str, bool]]:
         yield "cells.edges", f"numbers of {count} cells", bool(((edges >= 0) & (edges < count)).all())
         box = arrays["cells.box_lower"] <= arrays["cells.box_upper"]
         yield "cells.box_lower", "at most `cells.box_upper`", bool(box.all())
+    if "over.lower" in arrays:
+        box = arrays["over.lower"] <= arrays["over.upper"]
+        yield "over.lower", "at most `over.upper`", bool(box.all())
     if "tree.cut" in arrays:
         tree = BoxTree(*(arrays[f"tree.{name}"] for name in TREE_ARRAYS))
         yield "tree.lower", "at most `tree.upper`", bool((tree.lower <= tree.upper).all())

@@ -33,6 +33,7 @@ from tether.fitting import (
     learn_method,
     measure_trusted,
     method_of,
+    plain_settings,
     prepare,
 )
 from tether.foundation.atomic import write_json, write_text
@@ -129,7 +130,7 @@ class RunFolder:
 
     def configure(self, config: FitConfig) -> None:
         """Writes ``config.toml``, or checks that it is the one an interrupted run began with."""
-        path, text = self.path / "config.toml", to_toml(asdict(config))
+        path, text = self.path / "config.toml", to_toml(plain_settings(config))
         if path.exists() and read_bytes(path) != text.encode():
             raise ValueError(
                 f"`{self.path}` must be resumed with the settings it was started with; its config.toml has "

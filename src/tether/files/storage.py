@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tether.data import Scaling, Schema
-from tether.evidence import Evidence, as_evidence
+from tether.evidence import Evidence, as_evidence, distributions
 from tether.files.modelfile import (
     BOX_ARRAYS,
     CELL_ARRAYS,
@@ -38,6 +38,9 @@ from tether.tethers.monotone import MonotoneTether
 from tether.trusted import Function, TrustedModel, as_trusted
 from tether.trusted.affine import AffineModel
 
+_PLAIN_VERSION = 2
+"""Of files that say nothing which older Tethers do not read."""
+
 
 def save(model: Model, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
@@ -51,7 +54,7 @@ def save(model: Model, path: str | Path) -> None:
     }
     metadata: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": _PLAIN_VERSION,
         "kind": _IN_FILES.get(kind, kind),
         "schema": asdict(frame.schema),
         "target": frame.target,
@@ -72,6 +75,11 @@ def save(model: Model, path: str | Path) -> None:
             **_evidence_words(bounds.evidence),
             "blend": 0,
         }
+        if bounds.evidence.over is not None:
+            # Older ones would take the claim to be over what its bounds are over.
+            noted, own = bounds.evidence.over.saved()
+            metadata |= {"over": noted, "format_version": FORMAT_VERSION}
+            arrays |= {f"over.{name}": values for name, values in own.items()}
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)
     write_tensors(path, tensors, metadata)
@@ -269,18 +277,22 @@ def _build(
     else:
         cells = Cells(**{name: array(f"cells.{name}") for name in CELL_ARRAYS})
         own = {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()}
-        bounds = _bounds(metadata, own, schema.output_angles)
+        bounds = _bounds(metadata, own, schema)
         model = constrained_model(network, frame, cells, bounds, operator=metadata["operator"])
     model.record = metadata["record"]
     return model.eval()
 
 
-def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], angles: np.ndarray) -> Bounds:
+def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], schema: Schema) -> Bounds:
     numbers = {name: metadata[name] for name in ("epsilon", "beta")}
+    drawn = {name.removeprefix("over."): values for name, values in arrays.items()}
+    numbers["over"] = distributions.read(metadata.get("over"), drawn, schema.inputs)
     claim: dict[str, Any] = {"evidence": as_evidence(metadata["evidence"], **numbers)}
     if metadata["kind"] == _IN_FILES["affine"]:
         tree = BoxTree(*(arrays[f"tree.{name}"] for name in TREE_ARRAYS))
-        return AffineBounds(tree, **{name: arrays[name] for name in BOX_ARRAYS}, angles=angles, **claim)
+        return AffineBounds(
+            tree, **{name: arrays[name] for name in BOX_ARRAYS}, angles=schema.output_angles, **claim
+        )
     limits = {name: arrays[name] for name in INTERVAL_ARRAYS}
     return IntervalBounds(**limits, **claim, lemma=arrays.get("lemma"))
 

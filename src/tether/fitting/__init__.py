@@ -9,6 +9,7 @@ from tether.fitting.building import Built, build
 from tether.fitting.config import (
     FitConfig,
     TetherKind,
+    plain_settings,
     resolve_decreasing,
     resolve_evidence,
     resolve_target,
@@ -73,6 +74,7 @@ __all__ = [
     "measure_losses",
     "measure_trusted",
     "method_of",
+    "plain_settings",
     "prepare",
     "resolve_decreasing",
     "resolve_evidence",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from tether.data import Array, Box, Schema, Target, Transitions, check_known
 from tether.data.logs.wrapping import check_wrapped
 from tether.evidence import Evidence, Proved, Question, SamplingConfig, as_evidence, strongest
+from tether.evidence.distributions import settled
 from tether.foundation.documents import shorten
 from tether.foundation.limits import MOST_LEAVES, MOST_MEMORIES, check_seed, check_whole, check_widths
 from tether.learning.training import TrainingConfig
@@ -226,8 +227,31 @@ def check_evidence(evidence: Evidence | str | None, kind: TetherKind, trusted: T
 
 
 def resolve_evidence(
-    evidence: Evidence | str | None, kind: TetherKind, question: Question
+    evidence: Evidence | str | None, kind: TetherKind, question: Question, data: Array
 ) -> tuple[Evidence, str | None]:
-    """The evidence asked for; or the strongest that M allows, and in a line why nothing stronger."""
+    """The evidence asked for; or the strongest that M allows, and in a line why nothing stronger.
+
+    Args:
+        evidence: as it was asked for.
+        kind: of the bounds.
+        question: what M is asked, over which box.
+        data: (N, D) rows that a claim over data is about.
+    """
     level = as_evidence(evidence)
-    return (level, None) if level is not None else strongest(question.trusted, kind, question)
+    if level is None:
+        return strongest(question.trusted, kind, question)
+    if level.over is None:
+        return level, None
+    box = {"lower": question.lower, "upper": question.upper}
+    over = settled(level.over, question.schema, data=data, **box, seed=question.sampling.seed)
+    return replace(level, **{"over": over}), None
+
+
+def plain_settings(config: FitConfig) -> dict[str, Any]:
+    """All settings as plain values; of a distribution of the user's own, what kind it is."""
+    level = config.evidence
+    if not isinstance(level, Evidence) or level.over is None:
+        return asdict(config)
+    bare = asdict(replace(config, evidence=replace(level, **{"over": None})))
+    bare["evidence"]["over"] = level.over if isinstance(level.over, str) else type(level.over).__name__
+    return bare

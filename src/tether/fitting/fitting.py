@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tether.data.logs import LogConfig, read_log
 from tether.evidence import Statistical
 from tether.fitting.building import Built
 from tether.fitting.choosing import choose
-from tether.fitting.config import FitConfig, resolve_budget
+from tether.fitting.config import FitConfig, plain_settings, resolve_budget
 from tether.fitting.measures import Measures, measure, measure_hold
 from tether.fitting.methods import (
     CONSTRAINED,
@@ -251,7 +251,7 @@ def _settled(config: FitConfig | None, settings: Mapping[str, Any]) -> FitConfig
 def _record(problem: Problem, config: FitConfig, history: History) -> dict[str, Any]:
     """What is saved with a model about where it came from."""
     return {
-        "config": asdict(config),
+        "config": plain_settings(config),
         "steps": history.steps,
         "data_sha256": problem.transitions.digest(),
         "log": list(problem.transitions.report.lines) if problem.transitions.report else [],

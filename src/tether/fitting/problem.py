@@ -57,6 +57,11 @@ class Problem:
         return np.concatenate([self.data[0].inputs, self.probes[0].inputs])
 
     @property
+    def observed_inputs(self) -> Array:
+        """(N, D) inputs of D, but for what is kept for testing."""
+        return np.concatenate([part.inputs for part in self.data[:2]])
+
+    @property
     def pinned(self) -> Array:
         """(D,) the value on which all probes agree while the data do not, NaN where there is none."""
         probes, data = self.probes[0].inputs, self.data[0].inputs

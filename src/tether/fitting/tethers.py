@@ -120,7 +120,7 @@ def _build_interval(problem: Problem, config: FitConfig, partition: Partition, r
     sampling = config.sampling.seeded(config.seed)
     box = cells.box_lower, cells.box_upper
     question = Question(problem.trusted, train.schema, target, *box, sampling=sampling)
-    evidence, why = resolve_evidence(config.evidence, config.bounds, question)
+    evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
     common = (cells, problem.trusted, train.schema, target)
     bounds = bound_by_intervals(
         *common, inputs=problem.training_inputs, evidence=evidence, sampling=sampling, reporter=reporter

@@ -17,7 +17,8 @@ DISTRIBUTION = {
         "uniform in its coverage ball moved into that box, drawn again if it is outside the domain"
     ),
 }
-"""Where the inputs come from that a statistical claim speaks of, by what its bounds are over."""
+"""Where the inputs come from that a statistical claim speaks of, by what its bounds are over, unless it is
+over the user's own."""
 MEANING = {
     "proved": (
         "PROVED: for any weights, every prediction in the domain is within delta of the trusted model. "
@@ -99,11 +100,33 @@ AS_RETURNED = (
 """What both claims of a monotone model assume."""
 
 
-def statistical_claim(epsilon: float, beta: float, draws: int, allowed: int, over: str = "cells") -> str:
-    """The claim of `statistical` evidence for bounds over `cells` or `boxes`."""
+def statistical_claim(epsilon: float, beta: float, draws: int, allowed: int, distribution: str) -> str:
+    """The claim of `statistical` evidence over inputs from a distribution, in words."""
     return MEANING["statistical"].format(
-        epsilon=epsilon, beta=beta, draws=draws, allowed=allowed, distribution=DISTRIBUTION[over]
+        epsilon=epsilon, beta=beta, draws=draws, allowed=allowed, distribution=distribution
     )
+
+
+def over_rows(count: int, digest: str) -> str:
+    """A distribution: one of the rows with this SHA-256."""
+    return (
+        f"a row drawn uniformly from {count:,} rows (SHA-256 {digest[:16]}), drawn again if it is outside "
+        "the domain; of other rows this says nothing"
+    )
+
+
+def over_box(names: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> str:
+    """A distribution: uniform between these limits."""
+    limits = ", ".join(
+        f"{name} {low:.12g} to {high:.12g}" for name, low, high in zip(names, lower, upper, strict=True)
+    )
+    return f"a point uniform in the box {limits}, drawn again if it is outside the domain"
+
+
+def over_drawn(name: str, digest: str | None) -> str:
+    """A distribution: what a function draws."""
+    source = "whose source Python cannot show" if digest is None else f"source SHA-256 {digest[:16]}"
+    return f"what the function {name} ({source}) draws, drawn again if it is outside the domain"
 
 
 def assumptions(evidence: str, angles: Sequence[str]) -> tuple[str, ...]:

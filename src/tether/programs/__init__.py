@@ -30,8 +30,8 @@ square, reciprocal, hypot, logaddexp, minimum, maximum, clip, min, max, float_po
 mean, prod, cumsum, cumprod, diff, ``@``, dot, inner, outer, tensordot, einsum, cross, polyval, linalg.norm;
 interp, searchsorted and digitize in tables of constants, piecewise, linalg.solve, inv and det of up to 8 rows
 (what LAPACK rounds is bounded by the backward error of LU with partial pivoting); the functions of
-:mod:`math` on scalars; comparisons, where, select, ``if``, sign, floor, ceil, round, mod and arctan2 at its
-cut, which have a range over every box, and slopes where they do not jump. All else raises `EnclosureError`,
+:mod:`math` on scalars; comparisons, where, select, ``if``, sign, heaviside, floor, ceil, round, mod, fmod and
+arctan2 at its cut, which have a range over every box, and slopes where they do not jump. All else raises `EnclosureError`,
 naming the line.
 """
 

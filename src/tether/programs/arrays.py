@@ -71,7 +71,11 @@ class Traced(np.ndarray):
         """A copy, or itself where NumPy would give that; there is no other type to turn into but float64."""
         whole = self.size > 0 and all(map(is_condition, self.flat))
         if not is_float64(dtype) and not (whole and dtype in (bool, np.bool_)):
-            refuse("astype", f"must be to float64; got {dtype!r}", "Leave it out")
+            refuse(
+                "astype",
+                f"must be to float64; got {dtype!r}",
+                "Leave it out; for an index into a table use np.searchsorted or np.interp",
+            )
         if whole and is_float64(dtype):
             return conform(
                 "astype", numbers_of(self), np.ndarray.astype, (self, float, *arguments), options

@@ -50,23 +50,27 @@ def call_function(function: Any, arguments: Any, options: dict[str, Any]) -> Any
             refuse(
                 function.__name__, f"was given an argument that is not known here ({error})", "Leave it out"
             )
-    if function in _BILINEAR and graph_of(*arguments, *options.values()) is None:
-        return _bilinear_constants(function, arguments, options)
     if function in _BILINEAR:
-        first, last = (1, len(arguments)) if function is np.einsum else (0, 2)
-        # Whatever NumPy would make an array of: a list of constants or a number, too.
-        operands = [plain_objects(value) if first <= k < last else value for k, value in enumerate(arguments)]
-        if function is not np.einsum and len(arguments) < 2:
-            refuse(function.__name__, "must be given what it multiplies in order", "Leave the names out")
-        asked = {key: value for key, value in options.items()}
-        result = _bilinear_function(function, operands, options)
-        return result_of(conform(function.__name__, result, function, arguments, asked))
+        return _bilinear(function, arguments, options)
     if function in _STRUCTURE:
         return _structure(function, arguments, options)
     if graph_of(*arguments, *options.values()) is None:
         return _of_constants(function, arguments, options)
     module = getattr(function, "__module__", "").removeprefix("numpy").lstrip(".")
     refuse_unsupported(f"{module}.{function.__name__}" if module == "linalg" else function.__name__)
+
+
+def _bilinear(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    if graph_of(*arguments, *options.values()) is None:
+        return _bilinear_constants(function, arguments, options)
+    first, last = (1, len(arguments)) if function is np.einsum else (0, 2)
+    # Whatever NumPy would make an array of: a list of constants or a number, too.
+    operands = [plain_objects(value) if first <= k < last else value for k, value in enumerate(arguments)]
+    if function is not np.einsum and len(arguments) < 2:
+        refuse(function.__name__, "must be given what it multiplies in order", "Leave the names out")
+    asked = {key: value for key, value in options.items()}
+    result = _bilinear_function(function, operands, options)
+    return result_of(conform(function.__name__, result, function, arguments, asked))
 
 
 def _bilinear_function(function: Any, operands: list[Any], options: dict[str, Any]) -> Any:

@@ -17,7 +17,6 @@ INSTEAD = {
     "argmin": "Use np.minimum, which has a bound where either may be the lesser",
     "copysign": "Use np.abs, times np.sign where the sign is decided",
     "float": "Leave it out, use NumPy's functions, or math's by the name `math.sin`",
-    "heaviside": "Use np.where on a condition that is decided over each box",
 }
 _OTHERWISE = "Write it with arithmetic and the functions listed in the documentation of tether.programs"
 _OWN, _NUMPY = f"{Path(__file__).parents[1]}{os.sep}", str(Path(np.__file__).parent)

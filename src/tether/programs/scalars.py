@@ -567,6 +567,21 @@ def _minimum(operation: int) -> Callable[..., Any]:
     return rule
 
 
+def _size(value: Any) -> Any:
+    return apply(np.absolute, value) if isinstance(value, Node) else abs(float(value))
+
+
+def _fmod(graph: Graph, one: Any, two: Any) -> Any:
+    """What is left with the sign of what is divided: of positive numbers NumPy's `mod`, bit by bit."""
+    left = apply(np.remainder, _size(one), _size(two))
+    return choose(make(graph, codes.LESS, one, 0.0), apply(np.negative, left), left, graph)
+
+
+def _heaviside(graph: Graph, one: Any, middle: Any) -> Any:
+    side = choose(make(graph, codes.LESS, one, 0.0), 0.0, 1.0, graph)
+    return choose(make(graph, codes.EQUAL, one, 0.0), middle, side, graph)
+
+
 RULES: dict[np.ufunc, Callable[..., Any]] = {
     np.add: _add,
     np.subtract: _subtract,
@@ -618,6 +633,8 @@ RULES: dict[np.ufunc, Callable[..., Any]] = {
     np.maximum: _minimum(codes.MAXIMUM),
     np.remainder: _rule(codes.REMAINDER),
     np.floor_divide: _rule(codes.FLOOR_DIVIDE),
+    np.fmod: _fmod,
+    np.heaviside: _heaviside,
     np._core.umath.clip: _clip,  # type: ignore[attr-defined]
     np.less: _rule(codes.LESS),
     np.less_equal: _rule(codes.LESS_EQUAL),
@@ -646,9 +663,9 @@ _OF_CONDITIONS = frozenset(
 EXACT = frozenset(
     {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.absolute,
      np.fabs, np.square, np.reciprocal, np.sqrt, np.sign, np.floor, np.ceil, np.trunc, np.rint, np.minimum,
-     np.maximum, np.remainder, np.floor_divide, np.deg2rad, np.radians, np.rad2deg, np.degrees, np.less,
-     np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, *_OF_CONDITIONS,
-     np._core.umath.clip}  # type: ignore[attr-defined]
+     np.maximum, np.remainder, np.floor_divide, np.fmod, np.heaviside, np.deg2rad, np.radians, np.rad2deg,
+     np.degrees, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
+     *_OF_CONDITIONS, np._core.umath.clip}  # type: ignore[attr-defined]
 )  # fmt: skip
 _COMPARISONS = frozenset({np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal})
 # For truth values NumPy reads these as `or`, `and` and their like, or not at all.

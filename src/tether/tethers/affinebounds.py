@@ -22,7 +22,7 @@ from tether.foundation.errors import CertificateError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
 from tether.programs import EnclosureError
-from tether.tethers.draws import draw_in_box
+from tether.tethers.draws import draw_in_box, draw_over
 
 _MOST_POINTS = 200_000
 
@@ -109,6 +109,8 @@ class AffineBounds:
 
     def draw(self, cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
         """(count, D) independent inputs of the domain, from the distribution that `over` names."""
+        if self.evidence.over is not None:
+            return draw_over(self.evidence.over, self.known, count, schema, rng)
         return draw_in_box(self.tree, self.known, cells, count, schema, rng)
 
     def points(self, cells: Cells, each: int, rng: np.random.Generator) -> Array:

@@ -28,7 +28,7 @@ from tether.foundation.progress import Reporter, silent
 from tether.geometry.cells import Cells, CellSampler
 from tether.programs import EnclosureError
 from tether.tethers.affinebounds import AffineBounds, Region, output_rounding_over
-from tether.tethers.draws import draw_in_domain
+from tether.tethers.draws import draw_in_domain, draw_over
 from tether.trusted import TrustedModel
 
 EVIDENCE_MARGIN = 1.1
@@ -63,7 +63,13 @@ class IntervalBounds:
 
     def draw(self, cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
         """(count, D) independent inputs of the domain, from the distribution that `over` names."""
+        if self.evidence.over is not None:
+            return draw_over(self.evidence.over, self._known_by(cells), count, schema, rng)
         return draw_in_domain(cells, count, schema, rng)
+
+    @staticmethod
+    def _known_by(cells: Cells) -> Callable[[Array], NDArray[np.bool_]]:
+        return lambda inputs: cells.locate(inputs).in_domain
 
     def points(self, cells: Cells, each: int, rng: np.random.Generator) -> Array:
         """(N, D) points inside every cell."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -60,7 +60,7 @@ def calibrate(
     rng = np.random.default_rng([seed, 0x57A7])
     largest = np.empty(0)
     for count in pieces(evidence.draws):
-        inputs = bounds.draw(cells, count, schema, rng)
+        inputs = replace(bounds, evidence=evidence).draw(cells, count, schema, rng)
         seen = exceedance(bounds, cells, trusted, schema, target, inputs=inputs)
         largest = np.sort(np.concatenate([largest, seen.excess]))[-evidence.allowed - 1 :]
     # A last place more, because the sum that uses it rounds.

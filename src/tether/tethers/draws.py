@@ -6,6 +6,7 @@ Their words are :data:`tether.foundation.wording.DISTRIBUTION`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,21 @@ from tether.geometry.cells import Cells
 
 _ATTEMPTS = 1000
 Within = Callable[[Array], NDArray[np.bool_]]
+
+
+class Distribution(Protocol):
+    """What a user's own inputs are drawn from."""
+
+    def draw(self, count: int, rng: np.random.Generator) -> Array:
+        """(count, D) independent inputs."""
+        ...
+
+
+def draw_over(
+    over: Distribution, known: Within, count: int, schema: Schema, rng: np.random.Generator
+) -> Array:
+    """(count, D) from a distribution of the user's own, where something is `known`."""
+    return _within(lambda missing: over.draw(missing, rng), known, count, schema)
 
 
 def draw_in_domain(cells: Cells, count: int, schema: Schema, rng: np.random.Generator) -> Array:
@@ -61,6 +77,6 @@ def _within(draw: Callable[[int], Array], within: Within, count: int, schema: Sc
         if missing <= 0:
             return np.concatenate(kept)
     raise ValueError(
-        f"the domain must be part of what its cells cover; {missing} of {count} points drawn in cells "
-        f"lie outside of it even after {_ATTEMPTS} attempts. Widen the domain."
+        f"the domain must hold some of what is drawn; {missing} of {count} points lie outside of it even "
+        f"after {_ATTEMPTS} attempts. Widen the domain, or draw `over` other inputs."
     )

@@ -37,6 +37,7 @@ _SHAPES = {
     },
 }  # fmt: skip
 _OPTIONAL = {"interval": {"lemma": "P"}, "boxes": {}}
+_OVER = {"over.inputs": "RD", "over.lower": "D", "over.upper": "D"}
 _TREE = {"lower": "D", "upper": "D", "roots": "P", "cut": "V", "threshold": "V", "left": "V", "right": "V"}
 _INFINITE = ("bounds.remainder", "bounds.most")
 """Where infinity says that nothing is claimed, or that nothing was asked for."""
@@ -56,6 +57,7 @@ class Claim:
         arrays: by name, ``cells.*``, ``bounds.*`` and, of boxes, ``tree.*``.
         epsilon: for `statistical` evidence.
         beta: for `statistical` evidence.
+        over: what is said of inputs that such evidence is over, where these are the user's own.
         trusted_digest: SHA-256 of the trusted model's source, where recorded.
         band: what was recorded of the statistical claim about reality, where there is one.
         why: what was recorded of why nothing stronger could be had of M.
@@ -71,6 +73,7 @@ class Claim:
     trusted_digest: str | None
     band: dict[str, Any] | None = None
     why: str | None = None
+    over: dict[str, Any] | None = None
 
     def cells(self, name: str) -> Array:
         """An array of the cells."""
@@ -246,7 +249,7 @@ def claim_of(content: Content) -> Claim:
 
 
 def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
-    own = ("cells.", "bounds.", "tree.")
+    own = ("cells.", "bounds.", "tree.", "over.")
     arrays = {name: values for name, values in held.items() if name.startswith(own) and name != "cells.edges"}
     record = metadata.get("record") or {}
     digest = record.get("trusted_source_sha256") if isinstance(record, dict) else 0
@@ -267,6 +270,7 @@ def _build(held: dict[str, Array], metadata: dict[str, Any]) -> Claim:
         trusted_digest=digest,
         band=record.get("band"),
         why=record.get("why"),
+        over=metadata.get("over"),
     )
 
 
@@ -290,7 +294,7 @@ def _check_shapes(path: Path, claim: Claim) -> None:
     wanted = {f"cells.{name}": axes for name, axes in _GEOMETRY.items()}
     wanted |= {f"bounds.{name}": axes for name, axes in _SHAPES[claim.kind].items()}
     wanted |= {f"tree.{name}": axes for name, axes in _TREE.items()} if claim.kind == "boxes" else {}
-    optional = {f"bounds.{name}": axes for name, axes in _OPTIONAL[claim.kind].items()}
+    optional = {f"bounds.{name}": axes for name, axes in _OPTIONAL[claim.kind].items()} | _OVER
     for name, axes in (wanted | optional).items():
         if name in optional and name not in claim.arrays:
             continue

@@ -2,14 +2,18 @@
 
 The distribution: a memory drawn uniformly, a point uniform in its coverage ball, moved into the domain box,
 drawn again if it is outside the domain. Of box bounds: with equal chance that, or a point uniform in the box.
-The file alone defines it. At each draw the farthest that an output in its limits can be from M is compared
-with the delta claimed there.
+The file alone defines it, unless it is the user's own: rows or a box, which are in the file, or what a
+function draws, which is given again. At each draw the farthest that an output in its limits can be from M is
+compared with the delta claimed there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 from tether.data import Array
 from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
+from tether.foundation.wording import DISTRIBUTION, over_box, over_drawn, over_rows
 from tether.trusted import TrustedModel
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.evaluation import circular, values_at
@@ -44,7 +49,13 @@ class Draws:
     exceeded: int
 
 
-def draw(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> Draws:
+def draw(
+    claim: Claim,
+    trusted: TrustedModel,
+    seed: int,
+    progress: Report | None,
+    sampler: Callable[..., Any] | None = None,
+) -> Draws:
     """As many draws as tell a share of ε from a few times that."""
     epsilon, beta = claim.epsilon, claim.beta
     if not (isinstance(epsilon, float) and isinstance(beta, float) and 0 < epsilon < 1 and 0 < beta < 1):
@@ -58,7 +69,7 @@ def draw(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None
     rng = np.random.Generator(np.random.PCG64DXSM([seed, 0x5EED]))
     done = exceeded = rounds = 0
     while done < total:
-        inputs = drawn(claim, rng)
+        inputs = drawn(claim, rng, sampler)
         squared = _squared_distances(claim, inputs)
         rows = np.flatnonzero(_in_domain(claim, inputs, squared))[: total - done]
         rounds += 1
@@ -107,15 +118,63 @@ def _in_domain(claim: Claim, inputs: Array, squared: Array) -> NDArray[np.bool_]
     return inside & (squared[np.arange(len(cell)), cell] <= claim.cells("radii")[cell] ** 2)
 
 
-def drawn(claim: Claim, rng: np.random.Generator) -> Array:
+def distribution_words(claim: Claim) -> str:
+    """What the claim is over, in words."""
+    if claim.over is None:
+        return DISTRIBUTION["boxes" if claim.kind == "boxes" else "cells"]
+    if claim.over["kind"] == "rows":
+        rows = claim.arrays["over.inputs"]
+        return over_rows(len(rows), hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest())
+    if claim.over["kind"] == "box":
+        limits = (claim.arrays[f"over.{name}"].tolist() for name in ("lower", "upper"))
+        return over_box(claim.schema.inputs, *limits)
+    return over_drawn(claim.over["name"], claim.over["sha256"])
+
+
+def drawn(claim: Claim, rng: np.random.Generator, sampler: Callable[..., Any] | None = None) -> Array:
     """(N, D) inputs from the distribution, those outside the domain among them."""
+    inputs = _own(claim, claim.over, rng, sampler) if claim.over else _around(claim, rng)
+    outside = claim.schema.input_angles & ((inputs < -np.pi) | (inputs >= np.pi))
+    wrapped = (inputs + np.pi) % (2 * np.pi) - np.pi
+    return np.where(outside, wrapped, inputs)
+
+
+def _own(claim: Claim, over: dict[str, Any], rng: np.random.Generator, sampler: Any) -> Array:
+    """(N, D) from a distribution of the user's own."""
+    inputs = len(claim.schema.inputs)
+    if over["kind"] == "rows":
+        rows = claim.arrays["over.inputs"]
+        return rows[rng.integers(0, len(rows), _BATCH)]
+    if over["kind"] == "box":
+        low, high = claim.arrays["over.lower"], claim.arrays["over.upper"]
+        return np.clip(low + rng.random((_BATCH, inputs)) * (high - low), low, high)
+    if sampler is None:
+        raise CertificateError(
+            f"not verified: the claim is over what the function {over['name']} draws, which a file cannot "
+            "hold. Pass it as `over` (command line: `--over file.py:function`)."
+        )
+    known = TrustedModel(sampler)
+    if (known.name, known.source_digest) != (over["name"], over["sha256"]):
+        raise CertificateError(
+            f"not verified: the claim is over what the function {over['name']} draws; the function given, "
+            f"{known.name}, is not that one."
+        )
+    found = np.asarray(sampler(rng, _BATCH), dtype=np.float64)
+    if found.shape != (_BATCH, inputs) or not np.isfinite(found).all():
+        raise CertificateError(
+            f"not verified: the function {over['name']} must draw finite rows of shape {(_BATCH, inputs)}; "
+            f"got shape {found.shape}."
+        )
+    return found
+
+
+def _around(claim: Claim, rng: np.random.Generator) -> Array:
+    """(N, D) around memories; of box bounds, half of them anywhere in the box."""
     inputs = np.minimum(np.maximum(_around_memories(claim, rng), claim.box[0]), claim.box[1])
     if claim.kind == "boxes":
         anywhere = claim.box[0] + rng.random(inputs.shape) * (claim.box[1] - claim.box[0])
         inputs = np.where(rng.random((len(inputs), 1)) < 0.5, anywhere, inputs)
-    outside = claim.schema.input_angles & ((inputs < -np.pi) | (inputs >= np.pi))
-    wrapped = (inputs + np.pi) % (2 * np.pi) - np.pi
-    return np.where(outside, wrapped, inputs)
+    return inputs
 
 
 def _around_memories(claim: Claim, rng: np.random.Generator) -> Array:

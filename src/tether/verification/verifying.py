@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def verify(
     progress: Report | None = None,
     *,
     seed: int = 0,
+    over: Callable[..., Any] | None = None,
 ) -> Verification:
     """Establishes the claim of a model file again, sharing no code with what built its bounds.
 
@@ -45,6 +47,7 @@ def verify(
         certificate: a ``certificate.json`` that must say the same; by default the one beside a run's model.
         progress: told (cells or draws done, to do).
         seed: of the draws that `statistical` evidence is tested with.
+        over: the function over whose draws such a claim is, where it is over these.
 
     Raises:
         CertificateError: something does not match or cannot be shown; the message names it.
@@ -71,7 +74,7 @@ def verify(
     check_trusted(trusted, claim.places, claim.schema)
     if claim.kind != "boxes":
         _compare_centers(claim, trusted)
-    statement = _establish(claim, trusted, seed, progress)
+    statement = _establish(claim, trusted, seed, progress, over)
     own = [delta_of(claim, output) for output in range(len(claim.schema.outputs))]
     ends = [(float(delta.max()), float(np.median(delta))) for delta in own]
     deltas = dict(zip(claim.schema.outputs, ends, strict=True))
@@ -122,11 +125,15 @@ def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
         )
 
 
-def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:
+def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None, over: Any) -> str:
+    if over is not None and (claim.over or {}).get("kind") != "sampler":
+        raise ValueError(
+            "`over` must come with a claim over what a function draws; this one is over other inputs."
+        )
     if claim.evidence == "sampled":
         return "Nothing to verify: evidence `sampled` is an estimate, not a claim."
     if claim.evidence == "statistical":
-        return _test(claim, trusted, seed, progress)
+        return _test(claim, trusted, seed, progress, over)
     # Only now, so that nobody waits for interval arithmetic who does not need it.
     from tether.verification.constants import constants_shortfall
 
@@ -158,8 +165,8 @@ def _counts(claim: Claim, trusted: TrustedModel) -> tuple[int, ...]:
     return 2, 5, 6, (3, 4, 7, 8, 9, 10, 11, 12)[hashlib.sha256(content).digest()[0] % 8]
 
 
-def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None) -> str:
-    draws = draw(claim, trusted, seed, progress)
+def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None, over: Any) -> str:
+    draws = draw(claim, trusted, seed, progress, over)
     assert claim.epsilon is not None
     if refuted(draws, claim.epsilon):
         raise CertificateError(

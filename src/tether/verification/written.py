@@ -19,6 +19,7 @@ from tether.foundation.errors import CertificateError, StorageError
 from tether.foundation.wording import MEANING, assumptions, statistical_claim
 from tether.trusted import TrustedModel
 from tether.verification.claim import Claim
+from tether.verification.draws import distribution_words
 from tether.verification.float32 import single_deltas
 
 _FIELDS = {"claim", "evidence", "certified", "deltas", "domain", "assumptions", "recheck", "trusted_name"}
@@ -190,8 +191,7 @@ def _claim_text(claim: Claim) -> str:
     # Four times as many draws as the least, (1 - ε)^n <= β, and the most exceedances that leave a chance
     # of β.
     draws = 4 * math.ceil(math.log(beta) / math.log1p(-epsilon))
-    over = "boxes" if claim.kind == "boxes" else "cells"
-    return statistical_claim(epsilon, beta, draws, _allowed(draws, epsilon, beta), over)
+    return statistical_claim(epsilon, beta, draws, _allowed(draws, epsilon, beta), distribution_words(claim))
 
 
 def _allowed(draws: int, epsilon: float, beta: float) -> int:
