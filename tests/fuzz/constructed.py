@@ -12,13 +12,11 @@ of `tether.programs` and that of `tether.verification`, which share no code, are
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import flint
 import numpy as np
-from arithmetic import BITS, JUMP, MANY, Program, choose_place, exactly, find_float, find_value, make_boxes
-from arithmetic import is_outside, make_points
+from arithmetic import BITS, JUMP, Program, choose_place, exactly, is_outside, make_boxes, make_points
 from arithmetic_functions import FUNCTIONS
 from flint import arb
 from subject import EnclosureError, Tally, main
@@ -86,41 +84,45 @@ def by_verification(model, lower: np.ndarray, upper: np.ndarray) -> Bounds:
 INTERPRETERS = {"programs": by_programs, "verification": by_verification}
 
 
-def escapes(program: Program, bounds: Bounds, points: np.ndarray, smooth: bool) -> Iterator[str]:
-    """What lies outside, at points (K, N, D) of the boxes."""
-    model = program.build()
-    for row in np.flatnonzero(np.isfinite(bounds.lower) & np.isfinite(bounds.upper)):
-        limits = [float(bounds.lower[row])], [float(bounds.upper[row])]
-        slopes = bounds.slope_lower[row], bounds.slope_upper[row]
-        for point in points[row].tolist():
-            found = find_value(program, limits, point) or find_float(model, limits, point)
-            found = found or _slope(program, slopes, point)
-            found = found or (
-                _rounding(program, model, float(bounds.rounding[row]), point) if smooth else None
-            )
-            if found:
-                yield f"{found} at {point}, box {row}"
+class Truth(NamedTuple):
+    """What is exact at a point, None where it jumps or is not defined, and what NumPy computes."""
+
+    value: arb | None
+    slopes: list[arb] | None
+    computed: float
 
 
-def _slope(program: Program, slopes, point: list[float]) -> str | None:
-    results = exactly(program, point, slopes=True)
-    if results is None or results is JUMP:
-        return None
-    for column, exact in enumerate(results[0][1]):
-        low, high = float(slopes[0][column]), float(slopes[1][column])
-        if np.isfinite(low) and np.isfinite(high) and exact.is_finite() and is_outside(exact, low, high):
-            return f"derivative: along {column} is {exact.str(25)}, outside [{low!r}, {high!r}]"
+def truths(program: Program, model, points: np.ndarray) -> list[Truth]:
+    """At points (N, D)."""
+    computed = np.asarray(model(points[:, :1], points[:, 1:]), dtype=float)[:, 0]
+    found = []
+    for point, own in zip(points.tolist(), computed.tolist(), strict=True):
+        full = exactly(program, point, slopes=True)
+        if full is not None and full is not JUMP:
+            found.append(Truth(*full[0], own))
+            continue
+        plain = exactly(program, point, slopes=False)
+        found.append(Truth(plain[0][0] if plain else None, None, own))
+    return found
+
+
+def escapes(bounds: Bounds, row: int, truth: Truth, smooth: bool) -> str | None:
+    """What lies outside."""
+    low, high, value = float(bounds.lower[row]), float(bounds.upper[row]), truth.value
+    if value is not None and value.is_finite() and is_outside(value, low, high):
+        return f"value: {value.str(25)} outside [{low!r}, {high!r}]"
+    if not (low <= truth.computed <= high or np.isnan(truth.computed)):
+        return f"float: {truth.computed!r} outside [{low!r}, {high!r}]"
+    for column, exact in enumerate(truth.slopes or ()):
+        ends = float(bounds.slope_lower[row, column]), float(bounds.slope_upper[row, column])
+        if np.isfinite(ends).all() and exact.is_finite() and is_outside(exact, *ends):
+            return f"derivative: along {column} is {exact.str(25)}, outside {ends}"
+    rounding = float(bounds.rounding[row])
+    if smooth and value is not None and value.is_finite() and np.isfinite([truth.computed, rounding]).all():
+        away = abs(arb(truth.computed) - value)
+        if away > arb(rounding):
+            return f"rounding: {away.str(20)}, said to be {rounding!r}"
     return None
-
-
-def _rounding(program: Program, model, rounding: float, point: list[float]) -> str | None:
-    results = exactly(program, point, slopes=False, bits=MANY)
-    rows = np.array([point])
-    value = float(np.asarray(model(rows[:, :1], rows[:, 1:]))[0, 0])
-    if not results or not np.isfinite([value, rounding]).all() or not results[0][0].is_finite():
-        return None
-    away = abs(arb(value) - results[0][0])
-    return f"rounding: {away.str(20)}, said to be {rounding!r}" if away > arb(rounding) else None
 
 
 def run(tally: Tally, seed: int, boxes: int = 16, points: int = 24) -> None:
@@ -133,18 +135,24 @@ def run(tally: Tally, seed: int, boxes: int = 16, points: int = 24) -> None:
         program, place = write(rng, name)
         lower, upper = make_boxes(rng, place, boxes)
         samples, model = make_points(rng, lower, upper, points), program.build()
+        exact = [truths(program, model, part) for part in samples]
         for own, interpreter in INTERPRETERS.items():
             try:
                 bounds = interpreter(model, lower, upper)
             except (EnclosureError, UnboundedError) as error:
                 tally.refuse(error, program.source)
                 continue
-            found = next(escapes(program, bounds, samples, name in SMOOTH), None)
-            if found is not None:
-                tally.fail(f"# seed {seed}, {own}: {found}\n{program.source}")
-            known = np.isfinite(bounds.lower) & np.isfinite(bounds.upper)
-            tally.counts["boxes"] += int(known.sum())
-            tally.counts["points"] += int(known.sum()) * points
+            known = np.flatnonzero(np.isfinite(bounds.lower) & np.isfinite(bounds.upper))
+            pairs = ((row, k) for row in known for k in range(points))
+            found = ((row, k, escapes(bounds, row, exact[row][k], name in SMOOTH)) for row, k in pairs)
+            for row, k, what in found:
+                if what is not None:
+                    box = f"{lower[row].tolist()} to {upper[row].tolist()}"
+                    place = samples[row, k].tolist()
+                    tally.fail(f"# seed {seed}, {own}: {what}\n# at {place}, box {box}\n{program.source}")
+                    break
+            tally.counts["boxes"] += len(known)
+            tally.counts["points"] += len(known) * points
 
 
 if __name__ == "__main__":
