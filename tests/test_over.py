@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import tether
 from tether.claims.certificate import certify
-from tether.evidence import Statistical
+from tether.evidence import Statistical, as_evidence
 from tether.evidence.distributions import MOST_ROWS, Drawn, Rows, Within, settled
 from tether.files.storage import load, save
 from tether.fitting import FitConfig, prepare, train_method
 from tether.fitting.methods import CONSTRAINED, TETHERED
+from tether.foundation.atomic import content_digest, read_tensors, write_json, write_tensors
 from tether.foundation.errors import CertificateError, StorageError
 from tether.learning.training import TrainingConfig
+from tether.model.assembling import constrained_model
 from tether.verification import verify
 from tether_studies import parked_car
 
@@ -71,7 +72,7 @@ def test_a_claim_over_its_own_inputs_is_made_saved_and_verified(tmp_path, over, 
     assert words in certificate.claim and "memory" not in certificate.claim
     path = tmp_path / "model.safetensors"
     save(model, path)
-    tether.foundation.atomic.write_json(tmp_path / "certificate.json", certificate.as_dict())
+    write_json(tmp_path / "certificate.json", certificate.as_dict())
     given = over if callable(over) else None
     assert certify(load(path), parked_car.unicycle, over=given).claim == certificate.claim
     found = verify(path, parked_car.unicycle, over=given)
@@ -91,7 +92,7 @@ def test_draws_are_from_what_was_said():
 def test_a_delta_made_smaller_is_refused_over_its_own_inputs(tmp_path):
     model = fitted("box", "interval")
     bounds = replace(model.bounds, delta=0.1 * model.bounds.delta)
-    model = tether.model.assembling.constrained_model(model.network, model.frame, model.cells, bounds)
+    model = constrained_model(model.network, model.frame, model.cells, bounds)
     with pytest.raises(CertificateError, match=r"at most a fraction 0.05 of inputs must exceed delta"):
         certify(model, parked_car.unicycle)
     save(model, tmp_path / "model.safetensors")
@@ -124,27 +125,34 @@ def test_a_claim_over_other_inputs_takes_no_function(tmp_path):
 def test_rows_in_a_file_are_part_of_its_claim(tmp_path):
     """Other rows are another digest, and a claim that the certificate does not make."""
     path, model = tmp_path / "model.safetensors", fitted("data")
-    tether.foundation.atomic.write_json(
-        tmp_path / "certificate.json", certify(model, parked_car.unicycle).as_dict()
-    )
+    write_json(tmp_path / "certificate.json", certify(model, parked_car.unicycle).as_dict())
     evidence = replace(model.bounds.evidence, over=Rows(model.bounds.evidence.over.inputs[:50]))
     bounds = replace(model.bounds, evidence=evidence)
-    save(tether.model.assembling.constrained_model(model.network, model.frame, model.cells, bounds), path)
+    save(constrained_model(model.network, model.frame, model.cells, bounds), path)
     with pytest.raises(CertificateError, match="`claim` of `certificate.json`"):
         verify(path, parked_car.unicycle)
 
 
-def test_an_older_version_with_a_distribution_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"evidence": "sampled"}, "`over` must come with evidence `statistical`"),
+        ({"over": {"kind": "rows"}}, "`over.inputs` is missing"),
+        ({"over": {"kind": "sampler"}}, "over.name"),
+        ({"over": {"kind": "else"}}, "over.kind"),
+        ({"over": None}, "it must hold nothing else; got `over.lower`"),
+    ],
+)
+def test_files_that_contradict_themselves_are_refused(tmp_path, change, message):
     path = tmp_path / "model.safetensors"
     save(fitted("box", "interval"), path)
-    tensors, metadata = tether.foundation.atomic.read_tensors(path)
-    assert metadata["format_version"] == 3
-    metadata["format_version"] = 2
-    metadata.pop("digest")
-    metadata["digest"] = tether.foundation.atomic.content_digest(tensors, metadata)
-    tether.foundation.atomic.write_tensors(path, tensors, metadata)
-    with pytest.raises(StorageError, match="in format version 3"):
-        load(path)
+    tensors, metadata = read_tensors(path)
+    metadata |= change
+    del metadata["digest"]
+    write_tensors(path, tensors, metadata | {"digest": content_digest(tensors, metadata)})
+    for read in (load, lambda path: verify(path, parked_car.unicycle)):
+        with pytest.raises(StorageError, match=message):
+            read(path)
 
 
 def settle(over):
@@ -178,7 +186,7 @@ def test_words_that_say_nothing():
     with pytest.raises(ValueError, match="`over` must be 'data', 'box'"):
         Statistical(over="rows")
     with pytest.raises(ValueError, match="`over` must come with evidence `statistical`"):
-        tether.evidence.as_evidence("proved", over="data")
+        as_evidence("proved", over="data")
 
 
 def test_a_function_that_draws_other_shapes():

@@ -135,7 +135,8 @@ class Drawn:
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What a model file holds of it: words and arrays."""
-        return {"kind": self.kind, "name": self.name, "sha256": self.digest}, {}
+        columns = np.arange(self.inputs, dtype=np.float64)
+        return {"kind": self.kind, "name": self.name, "sha256": self.digest}, {"columns": columns}
 
 
 Over = Rows | Within | Drawn

@@ -33,8 +33,7 @@ from tether.foundation.wording import MEANING
 from tether.geometry.boxtree import BoxTree
 
 FORMAT = "tether-model"
-FORMAT_VERSION = 3
-"""The newest that is read. What is as older ones know it is written as 2."""
+FORMAT_VERSION = 2
 WHAT = "a complete Tether model"
 _Shape = tuple[str, tuple[int, ...]]
 CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
@@ -134,7 +133,12 @@ _OVER: Mapping[str, Check] = {
     "box": documents.record({}),
     "sampler": documents.record({"name": text, "sha256": maybe(text)}),
 }
-_OVER_ARRAYS = {"rows": {"over.inputs": "RD"}, "box": {"over.lower": "D", "over.upper": "D"}, "sampler": {}}
+_OVER_ARRAYS = {
+    "rows": {"over.inputs": "RD"},
+    "box": {"over.lower": "D", "over.upper": "D"},
+    "sampler": {"over.columns": "D"},
+}
+"""Each has some, by which a Tether that knows of none refuses the file."""
 
 
 def check_format(path: Path, metadata: Mapping[str, Any]) -> None:
@@ -189,8 +193,8 @@ def _check_over(metadata: Mapping[str, Any]) -> None:
     over = metadata["over"]
     documents.record({"kind": one_of(*_OVER)})(over, "over")
     _OVER[over["kind"]](over, "over")
-    if metadata["evidence"] != "statistical" or metadata["format_version"] < 3:
-        raise Misfit("`over` must come with evidence `statistical`, in format version 3")
+    if metadata["evidence"] != "statistical":
+        raise Misfit(f"`over` must come with evidence `statistical`; got {metadata['evidence']}")
 
 
 def _draws(metadata: Mapping[str, Any]) -> None:
@@ -318,6 +322,7 @@ _FINITE = (
     "bounds.center", "bounds.half_width",
     "bounds.lemma", "bounds.value", "bounds.slope", "bounds.reference", "tree.lower", "tree.upper",
     "direct.inputs", "direct.answers", "over.inputs", "over.lower", "over.upper",
+    "over.columns",
     "monotone.half_width", "monotone.weights", "monotone.intercept",
 )  # fmt: skip
 _POSITIVE = ("frame.inputs.scale", "frame.outputs.scale", "cells.scale", "cells.radii")

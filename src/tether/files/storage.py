@@ -38,9 +38,6 @@ from tether.tethers.monotone import MonotoneTether
 from tether.trusted import Function, TrustedModel, as_trusted
 from tether.trusted.affine import AffineModel
 
-_PLAIN_VERSION = 2
-"""Of files that say nothing which older Tethers do not read."""
-
 
 def save(model: Model, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
@@ -54,7 +51,7 @@ def save(model: Model, path: str | Path) -> None:
     }
     metadata: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": _PLAIN_VERSION,
+        "format_version": FORMAT_VERSION,
         "kind": _IN_FILES.get(kind, kind),
         "schema": asdict(frame.schema),
         "target": frame.target,
@@ -76,9 +73,8 @@ def save(model: Model, path: str | Path) -> None:
             "blend": 0,
         }
         if bounds.evidence.over is not None:
-            # Older ones would take the claim to be over what its bounds are over.
             noted, own = bounds.evidence.over.saved()
-            metadata |= {"over": noted, "format_version": FORMAT_VERSION}
+            metadata["over"] = noted
             arrays |= {f"over.{name}": values for name, values in own.items()}
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
     metadata["digest"] = _digest(tensors, metadata)

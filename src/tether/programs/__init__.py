@@ -31,8 +31,8 @@ mean, prod, cumsum, cumprod, diff, ``@``, dot, inner, outer, tensordot, einsum, 
 interp, searchsorted and digitize in tables of constants, piecewise, linalg.solve, inv and det of up to 8 rows
 (what LAPACK rounds is bounded by the backward error of LU with partial pivoting); the functions of
 :mod:`math` on scalars; comparisons, where, select, ``if``, sign, heaviside, floor, ceil, round, mod, fmod and
-arctan2 at its cut, which have a range over every box, and slopes where they do not jump. All else raises `EnclosureError`,
-naming the line.
+arctan2 at its cut, which have a range over every box, and slopes where they do not jump. All else raises
+`EnclosureError`, naming the line.
 """
 
 from tether.programs.boxes import Enclosure, Range, enclose, enclose_range, evaluate, program_of

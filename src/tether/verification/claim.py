@@ -37,7 +37,7 @@ _SHAPES = {
     },
 }  # fmt: skip
 _OPTIONAL = {"interval": {"lemma": "P"}, "boxes": {}}
-_OVER = {"over.inputs": "RD", "over.lower": "D", "over.upper": "D"}
+_OVER = {"over.inputs": "RD", "over.lower": "D", "over.upper": "D", "over.columns": "D"}
 _TREE = {"lower": "D", "upper": "D", "roots": "P", "cut": "V", "threshold": "V", "left": "V", "right": "V"}
 _INFINITE = ("bounds.remainder", "bounds.most")
 """Where infinity says that nothing is claimed, or that nothing was asked for."""
