@@ -143,7 +143,7 @@ def onnx_systems():
     import onnx
 
     helper, rng, folder = onnx.helper, np.random.default_rng(0), Path(tempfile.mkdtemp())
-    kinds = {"ONNX network of 16 tanh": ("Tanh", onnx.TensorProto.DOUBLE), "ONNX network of 2 x 12 ReLU, float32": ("Relu", onnx.TensorProto.FLOAT)}  # fmt: skip
+    kinds = {"ONNX network of 16 tanh": ("Tanh", onnx.TensorProto.DOUBLE), "ONNX network of 2 x 12 ReLU (float32)": ("Relu", onnx.TensorProto.FLOAT)}  # fmt: skip
     found = {}
     for name, (kind, number) in kinds.items():
         widths = [3, 16, 2] if kind == "Tanh" else [3, 12, 12, 2]
