@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tether.claims.certificate import certify
+from tether.cli.parsing import inputs_over
 from tether.evidence import Statistical, as_evidence
 from tether.evidence.distributions import MOST_ROWS, Drawn, Rows, Within, settled
 from tether.files.storage import load, save
@@ -193,3 +194,13 @@ def test_a_function_that_draws_other_shapes():
     drawn = Drawn.by(lambda rng, count: np.zeros((count, 1)), 2)
     with pytest.raises(ValueError, match=r"`over` must draw rows of shape \(4, 2\)"):
         drawn.draw(4, np.random.default_rng(0))
+
+
+def test_what_is_typed(tmp_path):
+    source = tmp_path / "drawing.py"
+    source.write_text("def mine(rng, count):\n    return rng.normal(size=(count, 5))\n")
+    assert [inputs_over(text) for text in ("", "data", "box")] == [None, "data", "box"]
+    assert inputs_over("speed=0:0.5") == CORNER
+    assert inputs_over(f"{source}:mine").__name__ == "mine"
+    with pytest.raises(ValueError, match="`--over` must be module:function or file.py:function"):
+        inputs_over("rows")
