@@ -20,8 +20,18 @@ from tether.fitting.building import Built
 from tether.fitting.config import FitConfig
 from tether.fitting.methods import Method, TrainedRun, train_method, untrained
 from tether.fitting.problem import Problem
+from tether.fitting.rolling import carrying_factor, one_after_another
 from tether.foundation.progress import Reporter, silent
-from tether.learning.crossfit import FOLDS, best_share, fit_ridge, fold_by_episode, trusted_share
+from tether.learning.crossfit import (
+    FOLDS,
+    Ridge,
+    best_share,
+    fit_ridge,
+    fold_by_episode,
+    harmless_share,
+    trusted_share,
+    weigh_episodes,
+)
 from tether.learning.training import Examples, History, TrainingConfig, TrainingData, train
 from tether.model import Ensemble, Model, mlp, weighted_sum
 
@@ -115,6 +125,7 @@ class _Labelled:
         examples: with folds.
         features: (N, F).
         wanted: (N, P) the observed deviation from the anchor.
+        weight: (N,) by what a row counts.
         lower: (N, P) the least that the tether allows.
         upper: (N, P) the most.
         episodes: (N,).
@@ -123,6 +134,7 @@ class _Labelled:
     examples: Examples
     features: Array
     wanted: Array
+    weight: Array
     lower: Array
     upper: Array
     episodes: NDArray
@@ -138,13 +150,16 @@ class _Labelled:
             for arrays in ([p.inputs for p in parts], [p.trusted for p in parts], observed)
         )
         episodes = np.concatenate([problem.split.train.episodes, problem.split.validation.episodes])
-        examples = Examples(inputs, trusted, target, fold_by_episode(episodes, seed=seed))
         limits, scale = model.limits(inputs), frame.outputs.scale
+        wanted = (schema.near(target, limits.anchor) - limits.anchor) / scale
+        weight = weigh_episodes(wanted, episodes)
+        fold = fold_by_episode(episodes, seed=seed)
         rows = torch.from_numpy(inputs).to(frame.input_center.device)
         return cls(
-            examples,
+            Examples(inputs, trusted, target, fold, weight),
             frame.features(rows).cpu().numpy(),
-            (schema.near(target, limits.anchor) - limits.anchor) / scale,
+            wanted,
+            weight,
             (limits.lower - limits.anchor) / scale,
             (limits.upper - limits.anchor) / scale,
             episodes,
@@ -167,7 +182,7 @@ def _learn_across_folds(
     """A ridge regression and an average of networks, mixed and scaled by how held-out episodes judge them."""
     model = untrained(problem, config, built)
     rows = _Labelled.of(problem, model, config.seed)
-    ridge = fit_ridge(rows.features, rows.wanted, rows.fold)
+    ridge = fit_ridge(rows.features, rows.wanted, rows.fold, rows.weight)
     model.network = ensemble = _ensemble(rows, config.seed)
     training = replace(
         config.training,
@@ -178,12 +193,53 @@ def _learn_across_folds(
         data = _training_data(problem, model, rows)
         history = _train_until_settled(model, data, training, config.seed, named, progress)
     linear, averaged = rows.inside(ridge.held_out), rows.inside(_held_out(ensemble, rows))
-    columns = range(rows.wanted.shape[1])
-    share = np.array([best_share(linear[:, j], averaged[:, j], rows.wanted[:, j]) for j in columns])
-    mixed = rows.inside(linear + share * (averaged - linear))
-    gain = np.array([trusted_share(mixed[:, j], rows.wanted[:, j], rows.episodes) for j in columns])
+    share, gain = _trust(rows, linear, averaged)
+    if gain.any():
+        gain = gain * _carried(problem, model, rows, ridge, ensemble, share, gain)
     model.network = _joined(ridge.weights, ridge.intercept, ensemble, gain * (1 - share), gain * share)
     return Chosen(TrainedRun(method, model, history, config.seed), MEMBER, gain)
+
+
+def _trust(rows: _Labelled, linear: Array, averaged: Array) -> tuple[Array, Array]:
+    """(P,) share of `averaged`, the rest being `linear` (N, P each, held out), and gain of their mixture."""
+    by_weight = np.sqrt(rows.weight)
+    shares, gains = [], []
+    for j, wanted in enumerate(rows.wanted.T):
+        counted = [by_weight * values for values in (linear[:, j], averaged[:, j], wanted)]
+        shares.append(best_share(*counted))
+        mixed = linear[:, j] + shares[-1] * (averaged[:, j] - linear[:, j])
+        surely = trusted_share(by_weight * mixed, counted[-1], rows.episodes)
+        gains.append(min(surely, harmless_share(mixed, wanted)))
+    return np.array(shares), np.array(gains)
+
+
+def _carried(
+    problem: Problem,
+    model: Model,
+    rows: _Labelled,
+    ridge: Ridge,
+    ensemble: Ensemble,
+    share: Array,
+    gain: Array,
+) -> float:
+    """What is left of the gain (P,) when rollouts are asked too, each by the network that never saw it."""
+    frame, schema, scale = model.frame, model.schema, model.frame.outputs.scale
+    device, dx = frame.input_center.device, len(schema.states)
+
+    @torch.no_grad()
+    def step(states: Array, controls: Array, began: NDArray[np.int64], factor: Array) -> Array:
+        inputs = schema.wrap_inputs(states, controls)
+        limits = model.limits(inputs)
+        features = frame.features(torch.from_numpy(inputs).to(device))
+        answers = ensemble(features.to(ensemble.weights[0].dtype)).double().cpu().numpy()
+        averaged = answers[rows.fold[began], np.arange(len(began))]
+        linear = features.cpu().numpy() @ ridge.weights.T + ridge.intercept
+        correction = factor[:, None] * gain * (linear + share * (averaged - linear))
+        target = np.clip(limits.anchor + scale * correction, limits.lower, limits.upper)
+        return frame.base(inputs[:, :dx]) + target
+
+    seen = one_after_another(problem.split.train, problem.split.validation)
+    return carrying_factor(seen, step, rows.weight)
 
 
 def _ensemble(rows: _Labelled, seed: int) -> Ensemble:

@@ -20,6 +20,12 @@ _PENALTIES = np.logspace(-6, 6, 25)
 """Of the ridge regression, on columns of spread 1, that are tried."""
 _GAINS = np.linspace(0.05, 1.0, 20)
 _SHARES = np.linspace(0.0, 1.0, 21)
+_HARMLESS = 0.002
+"""By what share the squared error of all rows may rise where episodes by their weight gain surely."""
+_USUAL = 3.0
+"""Times the median over episodes of M's squared error, up to which an episode is like the others."""
+_FEW_ROWS = 20
+"""Of an episode, below which how far M is off in it is not taken at its word."""
 
 
 def fold_by_episode(episodes: NDArray, *, seed: int) -> Numbers:
@@ -43,19 +49,41 @@ class Ridge:
     held_out: Array
 
 
-def fit_ridge(features: Array, wanted: Array, fold: Numbers) -> Ridge:
-    """From features (N, F) to what is wanted (N, P), with folds (N,)."""
-    paths = [_Path.of(features[fold != k], wanted[fold != k]) for k in np.unique(fold)]
+def weigh_episodes(wanted: Array, episodes: NDArray) -> Array:
+    """(N,) by what rows count, alike within an episode and 1 on average.
+
+    A machine that was shaken, or measured badly, for a few episodes would decide every sum of squares, and be
+    fitted at the cost of all others. As in weighted least squares, an episode counts by how far M is off in
+    it, where that is beyond what is usual.
+
+    Args:
+        wanted: (N, P) what M is off by.
+        episodes: (N,).
+    """
+    _, number = np.unique(episodes, return_inverse=True)
+    count = np.bincount(number)
+    total = np.stack([np.bincount(number, weights=column) for column in (wanted**2).T], axis=1)
+    usual = _USUAL * np.median(total / count[:, None], axis=0)
+    # Of a few rows the mean square says little: they are taken for usual ones until they are many.
+    seen = (total + _FEW_ROWS * usual) / (count + _FEW_ROWS)[:, None]
+    share = np.divide(usual, seen, out=np.ones_like(seen), where=seen > usual).mean(axis=1)[number]
+    return share / share.mean()
+
+
+def fit_ridge(features: Array, wanted: Array, fold: Numbers, weight: Array | None = None) -> Ridge:
+    """From features (N, F) to what is wanted (N, P), with folds (N,); rows count by a weight (N,)."""
+    weight = np.ones(len(features)) if weight is None else weight
+    paths = [_Path.of(*(part[fold != k] for part in (features, wanted, weight))) for k in np.unique(fold)]
     held_out, least = np.zeros_like(wanted), np.full(wanted.shape[1], np.inf)
     penalties = np.full(wanted.shape[1], _PENALTIES[-1])
     for penalty in _PENALTIES:
         answers = np.empty_like(wanted)
         for k, path in enumerate(paths):
             answers[fold == k] = path.predict(features[fold == k], penalty)
-        error = ((answers - wanted) ** 2).sum(axis=0)
+        error = weight @ (answers - wanted) ** 2
         better = error < least
         held_out[:, better], least[better], penalties[better] = answers[:, better], error[better], penalty
-    weights, intercept = _Path.of(features, wanted).solve(penalties)
+    weights, intercept = _Path.of(features, wanted, weight).solve(penalties)
     return Ridge(weights, intercept, held_out)
 
 
@@ -71,12 +99,15 @@ class _Path:
     products: Array
 
     @classmethod
-    def of(cls, features: Array, wanted: Array) -> _Path:
-        center, scale, mean = features.mean(axis=0), features.std(axis=0), wanted.mean(axis=0)
+    def of(cls, features: Array, wanted: Array, weight: Array) -> _Path:
+        share = weight / weight.sum()
+        center, mean = share @ features, share @ wanted
+        scale = np.sqrt(share @ (features - center) ** 2)
         scale = np.where(scale > 1e-9 * (np.abs(center) + 1), scale, np.inf)
         scaled = (features - center) / scale
-        sizes, directions = np.linalg.eigh(scaled.T @ scaled)
-        products = directions.T @ (scaled.T @ (wanted - mean))
+        counted = (scaled * weight[:, None]).T
+        sizes, directions = np.linalg.eigh(counted @ scaled)
+        products = directions.T @ (counted @ (wanted - mean))
         return cls(center, scale, mean, np.maximum(sizes, 0.0), directions, products)
 
     def solve(self, penalty: Array | float) -> tuple[Array, Array]:
@@ -124,6 +155,17 @@ def trusted_share(correction: Array, wanted: Array, episodes: NDArray) -> float:
     surely = helped.mean(axis=1) - _t_quantile(len(size) - 1) * error
     best = -1 if surely[-1] > 0 else int(np.argmax(surely))
     return float(gains[best]) if surely[best] > 0 else 0.0
+
+
+def harmless_share(correction: Array, wanted: Array) -> float:
+    """The largest share of a correction (N,), held out, that all rows alike have nothing against.
+
+    With it their squared error is at most a little above that without.
+    """
+    size, along, whole = correction @ correction, correction @ wanted, wanted @ wanted
+    if size == 0:
+        return 0.0
+    return float((along + np.sqrt(along**2 + _HARMLESS * whole * size)) / size)
 
 
 def _t_quantile(degrees: int) -> float:

@@ -46,6 +46,9 @@ Loss = Literal["squared_error", "augmented_lagrangian"]
 
 _SMALL_NETWORK = 200_000
 _WARM_SHARE = 4
+_MEMORY = 9.0
+"""An ensemble is judged and kept by the mean of its weights over about the last ninth of the steps: where it
+is stopped early, the learning rate is still high, and the last steps alone are half chance."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +135,14 @@ class Examples:
         target: (N, P) observed target, None for probes.
         fold: (N,) for an :class:`tether.model.Ensemble`, the number of the network that does not learn from
             the row, and is asked about it when the ensemble is evaluated.
+        weight: (N,) by what the rows of an ensemble count; by default alike.
     """
 
     inputs: Array
     trusted: Array
     target: Array | None = None
     fold: NDArray[np.int64] | None = None
+    weight: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -157,8 +162,8 @@ class Evaluation:
     operator_saturated: float
     """Share of sigmoid inputs beyond ±8, where the gradient has all but vanished."""
     validation_error: float
-    """Squared error in units of each output's scale, mean over outputs: what the best weights are chosen by,
-    because a choice must not depend on whether a length is written in metres."""
+    """Squared error in units of each output's scale, mean over outputs and over rows by their weight: what
+    the best weights are chosen by, because a choice must not depend on whether a length is in metres."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +204,8 @@ class _Rows:
     """(N, 4, P): M's target, the observed one (NaN for probes), lower and upper bound."""
     fold: Tensor | None = None
     """(N,), see :class:`Examples`."""
+    weight: Tensor | None = None
+    """(N,), where there are folds."""
 
     @classmethod
     def of(cls, examples: Examples, model: Model, config: TrainingConfig) -> _Rows:
@@ -212,13 +219,17 @@ class _Rows:
         values = (values - anchor - scaling.center) / scaling.scale
         inputs = torch.from_numpy(np.ascontiguousarray(examples.inputs)).to(model.frame.input_center.device)
         features = model.frame.features(inputs).to(config.device, getattr(torch, config.dtype))
-        fold = None if examples.fold is None else torch.from_numpy(examples.fold).to(config.device)
-        return cls(features, _tensor(values, config), fold)
+        if examples.fold is None:
+            return cls(features, _tensor(values, config))
+        fold = torch.from_numpy(examples.fold).to(config.device)
+        weight = np.ones(len(fold)) if examples.weight is None else examples.weight
+        return cls(features, _tensor(values, config), fold, _tensor(weight, config))
 
     def take(self, numbers: Tensor) -> _Rows:
         """Some rows."""
         fold = None if self.fold is None else self.fold[numbers]
-        return _Rows(self.features[numbers], self.values[numbers], fold)
+        weight = None if self.weight is None else self.weight[numbers]
+        return _Rows(self.features[numbers], self.values[numbers], fold, weight)
 
     def then(self, other: _Rows) -> _Rows:
         return _Rows(torch.cat([self.features, other.features]), torch.cat([self.values, other.values]))
@@ -291,6 +302,13 @@ class _Run:
     best_step: int = 0
     seconds: float = 0.0
     random_state: Tensor = field(default_factory=lambda: torch.empty(0))
+    averages: list[Tensor] = field(default_factory=list)
+    """Of the weights over the last steps, parameter by parameter; none where the last step's are judged."""
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """As they are descended."""
+        return [parameter.detach() for parameter in self.model.network.parameters()]
 
     @property
     def warm_start(self) -> int:
@@ -330,6 +348,8 @@ def train(
     optimizer = torch.optim.Adam(model.network.parameters(), lr=config.learning_rate, fused=True)
     run = _Run(model, config, optimizer)
     run.random_state = torch.Generator().manual_seed(seed).get_state()
+    if rows.fold is not None:
+        run.averages = [values.clone() for values in run.parameters]
     digest = _run_digest(model, config, seed, parts)
     if checkpoint is not None and checkpoint.exists():
         _restore(run, checkpoint, digest)
@@ -342,8 +362,11 @@ def train(
         while run.step < config.steps and not _out_of_patience(run):
             loss = _step(run, batches)
             run.step += 1
+            if run.averages:
+                torch._foreach_lerp_(run.averages, run.parameters, _MEMORY / (run.step + _MEMORY))
             if run.step % config.evaluate_every == 0 or run.step == config.steps:
-                _evaluate(run, held_out, held_out_probes, float(loss.detach()))
+                with _averaged(run):
+                    _evaluate(run, held_out, held_out_probes, float(loss.detach()))
                 run.seconds = already + time.monotonic() - started
                 if on_evaluation is not None:
                     on_evaluation(run.evaluations)
@@ -398,8 +421,8 @@ def _step(run: _Run, batches: _Batches) -> Tensor:
         parts = gaps[:labelled], gaps[labelled:]
         loss = loss + sum(m.loss(part) for m, part in zip(run.multipliers, parts, strict=True))
         run.sums += torch.stack([part.detach().double().mean() for part in parts]).cpu()
-    elif batch.fold is not None:
-        loss = _error_of_members(outputs, target, batch.fold)
+    elif batch.fold is not None and batch.weight is not None:
+        loss = _error_of_members(outputs, target, batch.fold, batch.weight)
     else:
         loss = squared_error(outputs, target)
     run.optimizer.param_groups[0]["lr"] = _learning_rate(config, run.step)
@@ -413,10 +436,10 @@ def _step(run: _Run, batches: _Batches) -> Tensor:
     return loss
 
 
-def _error_of_members(outputs: Tensor, target: Tensor, fold: Tensor) -> Tensor:
+def _error_of_members(outputs: Tensor, target: Tensor, fold: Tensor, weight: Tensor) -> Tensor:
     """Sum over networks of the squared error of outputs (K, N, P), each at the rows it may learn from."""
     learned = fold != torch.arange(len(outputs), device=fold.device)[:, None]
-    error = (outputs - target).square().mean(dim=2)
+    error = (outputs - target).square().mean(dim=2) * weight
     return ((error * learned).sum(dim=1) / learned.sum(dim=1).clamp_min(1)).sum()
 
 
@@ -444,6 +467,20 @@ def _respond(run: _Run, raw: Tensor, lower: Tensor, upper: Tensor, widening: flo
     return constrain_in_training(raw, lower, upper, run.model.operator)
 
 
+@contextmanager
+def _averaged(run: _Run) -> Iterator[None]:
+    """The network with the means of its weights, for as long as it is judged."""
+    if not run.averages:
+        yield
+        return
+    descended = [values.clone() for values in run.parameters]
+    torch._foreach_copy_(run.parameters, run.averages)
+    try:
+        yield
+    finally:
+        torch._foreach_copy_(run.parameters, descended)
+
+
 @torch.no_grad()
 def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
     if not math.isfinite(loss):
@@ -469,7 +506,7 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
         constraint_loss_omega_max=float(on_probes.max()),
         operator_input_spread=float(raw.double().std(dim=0, correction=0).mean()),
         operator_saturated=float((raw.abs() > 8).double().mean()),
-        validation_error=float(_squared(outputs - target, torch.ones_like(scale)).mean()),
+        validation_error=_validation_error(outputs - target, rows.weight),
     )
     if not all(map(math.isfinite, asdict(evaluation).values())):
         raise ValueError(
@@ -482,6 +519,12 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
     if better or not run.best:
         run.best_step = run.step
         run.best = {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def _validation_error(difference: Tensor, weight: Tensor | None) -> float:
+    """Mean square over rows, which count by their weight, and outputs."""
+    error = difference.double().cpu().square().mean(dim=1)
+    return float((error if weight is None else error * weight.double().cpu()).mean())
 
 
 def _squared(difference: Tensor, scale: Tensor) -> Tensor:
@@ -501,8 +544,9 @@ def _run_digest(model: Model, config: TrainingConfig, seed: int, parts: list[Exa
     for part in parts:
         for values in (part.inputs, part.trusted, part.target):
             digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
-        if part.fold is not None:
-            digest.update(np.ascontiguousarray(part.fold).tobytes())
+        for values in (part.fold, part.weight):
+            if values is not None:
+                digest.update(np.ascontiguousarray(values).tobytes())
     limits = model.limits(parts[0].inputs)
     for values in (limits.lower, limits.upper, limits.anchor):
         digest.update(np.ascontiguousarray(values).tobytes())
@@ -513,6 +557,7 @@ def _run_digest(model: Model, config: TrainingConfig, seed: int, parts: list[Exa
 def _save(run: _Run, path: Path, digest: str) -> None:
     tensors = {f"network.{name}": value for name, value in run.model.network.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in run.best.items()}
+    tensors |= {f"average.{place}": value for place, value in enumerate(run.averages)}
     for parameter, state in run.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{parameter}.{name}": value for name, value in state.items()}
     tensors |= {"sums": run.sums, "random_state": torch.random.get_rng_state()}
@@ -562,6 +607,9 @@ def _restore(run: _Run, path: Path, digest: str) -> None:
 def _take_up(run: _Run, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
     _load(run.model.network, tensors, "network.")
     run.best = {n.removeprefix("best."): v for n, v in tensors.items() if n.startswith("best.")}
+    run.averages = [tensors[f"average.{place}"] for place in range(len(run.averages))]
+    if [v.shape for v in run.averages] not in ([], [v.shape for v in run.parameters]):
+        raise ValueError("the means of the weights are not those of this network")
     own = run.model.network.state_dict()
     if {n: v.shape for n, v in run.best.items()} != {n: v.shape for n, v in own.items()}:
         raise ValueError("the best weights are not those of this network")
