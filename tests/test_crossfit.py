@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from tether.learning.crossfit import FOLDS, _t_quantile, best_share, fit_ridge, fold_by_episode, trusted_share
+from tether.learning.crossfit import (
+    FOLDS,
+    _t_quantile,
+    best_share,
+    fit_ridge,
+    fold_by_episode,
+    harmless_share,
+    trusted_share,
+    weigh_episodes,
+)
 
 
 def test_episodes_stay_together() -> None:
@@ -80,3 +89,54 @@ def test_one_episode_alone_convinces_nobody() -> None:
 @pytest.mark.parametrize(("degrees", "exact"), [(1, 12.706), (2, 4.303), (5, 2.571), (30, 2.042)])
 def test_student(degrees: int, exact: float) -> None:
     assert exact - 0.002 <= _t_quantile(degrees) <= 1.06 * exact
+
+
+def test_episodes_in_which_m_is_far_off_count_less() -> None:
+    rng = np.random.default_rng(5)
+    episodes = np.arange(1000) // 100
+    wanted = rng.normal(size=(1000, 2))
+    assert np.array_equal(weigh_episodes(wanted, episodes), np.ones(1000))  # all alike
+    wanted[episodes == 4] *= 10
+    weight = weigh_episodes(wanted, episodes)
+    assert weight.mean() == pytest.approx(1)
+    assert (np.ptp(weight.reshape(10, 100), axis=1) == 0).all()
+    # What it adds to the sum of squares is that of a few others.
+    assert 0.02 < weight[450] / weight[0] < 0.06
+    assert (weigh_episodes(np.zeros((30, 2)), np.arange(30)) == 1).all()
+    # One row alone says little of its episode.
+    alone = weigh_episodes(rng.normal(size=(1000, 1)), np.arange(1000))
+    assert alone.min() > 0.6
+
+
+def test_a_wild_episode_does_not_decide_the_ridge() -> None:
+    rng = np.random.default_rng(6)
+    episodes = np.arange(1000) // 50
+    features = rng.normal(size=(1000, 1))
+    wanted = features + 0.1 * rng.normal(size=(1000, 1))
+    wild = episodes == 3
+    wanted[wild] = -30 * features[wild]
+    fold = fold_by_episode(episodes, seed=0)
+    counted = fit_ridge(features, wanted, fold, weigh_episodes(wanted, episodes))
+    alike = fit_ridge(features, wanted, fold)
+    assert abs(counted.weights[0, 0] - 1) < 0.4
+    assert abs(alike.weights[0, 0] - 1) > 0.8
+
+
+def test_weights_of_whole_numbers_are_rows_that_are_repeated() -> None:
+    rng = np.random.default_rng(7)
+    features, wanted = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    fold, count = np.arange(60) % 4, rng.integers(1, 4, 60)
+    one = fit_ridge(features, wanted, fold, count.astype(float))
+    other = fit_ridge(*(np.repeat(part, count, axis=0) for part in (features, wanted, fold)))
+    assert np.allclose(one.weights, other.weights)
+    assert np.allclose(one.intercept, other.intercept)
+
+
+def test_a_harmless_share_adds_next_to_nothing() -> None:
+    rng = np.random.default_rng(8)
+    wanted, correction = rng.normal(size=(2, 2000))
+    share = harmless_share(correction, wanted)
+    rise = ((wanted - share * correction) ** 2).sum() / (wanted**2).sum() - 1
+    assert rise == pytest.approx(0.002)
+    assert harmless_share(wanted, wanted) > 1.9
+    assert harmless_share(np.zeros(5), np.ones(5)) == 0
