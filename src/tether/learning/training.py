@@ -363,7 +363,7 @@ def train(
             loss = _step(run, batches)
             run.step += 1
             if run.averages:
-                torch._foreach_lerp_(run.averages, run.parameters, _MEMORY / (run.step + _MEMORY))
+                _take_mean(run)
             if run.step % config.evaluate_every == 0 or run.step == config.steps:
                 with _averaged(run):
                     _evaluate(run, held_out, held_out_probes, float(loss.detach()))
@@ -474,11 +474,22 @@ def _averaged(run: _Run) -> Iterator[None]:
         yield
         return
     descended = [values.clone() for values in run.parameters]
-    torch._foreach_copy_(run.parameters, run.averages)
+    _set(run, run.averages)
     try:
         yield
     finally:
-        torch._foreach_copy_(run.parameters, descended)
+        _set(run, descended)
+
+
+def _set(run: _Run, given: list[Tensor]) -> None:
+    for values, others in zip(run.parameters, given, strict=True):
+        values.copy_(others)
+
+
+def _take_mean(run: _Run) -> None:
+    """With the weights of the step that was taken."""
+    for mean, values in zip(run.averages, run.parameters, strict=True):
+        mean.lerp_(values, _MEMORY / (run.step + _MEMORY))
 
 
 @torch.no_grad()
