@@ -71,7 +71,7 @@ def casadi_systems():
         "rocket (CasADi's example)": (ca.Function("rocket", [s, f], [rocket]), 0.1, [(0, 5), (0, 2), (0.8, 1.2), (-1, 1)]),
         "van der pol (CasADi's example)": (ca.Function("oscillator", [o, q], [oscillator]), 0.1, [1, 1, 1]),
         "CSTR (do-mpc)": (ca.Function("cstr", [tank, flow], [cstr(ca, tank, flow)]), 0.0005, [(0.5, 1.5), (0.5, 1.5), (125, 140), (120, 140), (10, 40), (-7000, -2000)]),
-        "batch bioreactor (do-mpc)": (ca.Function("batch", [bio, feed], [batch_reactor(bio, feed)]), 0.5, [(1, 3), (0.5, 2), (0, 2), (100, 130), (0, 0.2)]),
+        "batch bioreactor (do-mpc)": (ca.Function("batch", [bio, feed], [batch_reactor(bio, feed)]), 0.1, [(1, 3), (0.5, 2), (0, 2), (100, 130), (0, 0.2)]),
         "cart-pole": (ca.Function("cart_pole", [x, u], [cart]), 0.05, [1, 1, 0.3, 1, 5]),
         "bicycle": (ca.Function("bicycle", [b, c], [car]), 0.1, [5, 5, 1, 5, 2, 0.4]),
         "two tanks": (ca.Function("two_tanks", [t, q], [tanks]), 0.1, [1, 1, 1]),

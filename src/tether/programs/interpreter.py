@@ -43,7 +43,6 @@ from tether.programs.rounding import (
     TINY,
     ULP,
     add_down,
-    add_lanes,
     add_up,
     divide,
     down,
@@ -55,10 +54,9 @@ from tether.programs.rounding import (
     root,
     smallest,
     square,
-    subtract_lanes,
     up,
 )
-from tether.programs.systems import fill_system
+from tether.programs.systems import determinant_slack, solution_error, solution_range, solution_slopes
 from tether.programs.tables import table_error, table_range, table_slope
 
 _UNIT = 2.0**-53 * (1 + 2.0**-20)
@@ -86,6 +84,11 @@ def _range_of(tape, k, low, high, lane):
         return _norm(tape, k, low, high, lane)
     if operation == codes.TABLE:
         return table_range(tape, k, low, high, lane)
+    if operation == codes.SOLUTION:
+        return solution_range(tape, k, low, high, lane)
+    if operation == codes.DETERMINANT:
+        slack = determinant_slack(tape, k, low, high, lane)
+        return down(low[x, lane] - slack), up(high[x, lane] + slack)
     y = tape.operands[start + 1]
     return _binary_range(operation, low[x, lane], high[x, lane], low[y, lane], high[y, lane], x == y)
 
@@ -202,6 +205,8 @@ def _slopes(tape, k, q, low, high, lane):
         return length_slope(low[x, lane], high[x, lane], low[k, lane], high[k, lane])
     if operation == codes.TABLE:
         return table_slope(tape, k, low, high, lane)
+    if operation == codes.DETERMINANT:
+        return (1.0, 1.0) if q == 0 else (0.0, 0.0)
     if tape.starts[k + 1] - start == 1:
         return unary_slope(
             operation, low[x, lane], high[x, lane], low[k, lane], high[k, lane], tape.values[k]
@@ -294,6 +299,8 @@ def _error_of(tape, k, low, high, error, lane):
             return _error_of_jump(low, high, error, x, y, k, lane)
     if operation == codes.ARCTAN2:
         return _error_of_angle(tape, k, low, high, error, lane)
+    if operation == codes.SOLUTION:
+        return solution_error(tape, k, low, high, error, lane)
     size = magnitude(low[k, lane], high[k, lane])
     total = 0.0
     for q in range(stop - start):
@@ -313,6 +320,8 @@ def _error_of(tape, k, low, high, error, lane):
         own = (tape.values[k] + 4.0 + (stop - start)) * _UNIT * scale + TINY
     elif operation == codes.TABLE:
         own = table_error(tape, k, low, high, lane)
+    elif operation == codes.DETERMINANT:
+        own = determinant_slack(tape, k, low, high, lane)
     elif operation == codes.NORM or operation == codes.PRODUCT:
         own = (tape.values[k] + 8.0) * 2 * _UNIT * size + FAINT
         if operation == codes.NORM:
@@ -340,26 +349,32 @@ def _derive(tape, k, low, high, dlow, dhigh, scratch):
     operation, start = tape.operations[k], tape.starts[k]
     if operation == codes.SUBTRACT and tape.operands[start] == tape.operands[start + 1]:
         return
-    slot = tape.places[k]
+    slot, many = tape.places[k], np.empty((0, 0, 0))
+    if operation == codes.SOLUTION:
+        many = np.empty((LANES, 2, tape.starts[k + 1] - start))
+        for lane in range(LANES):
+            solution_slopes(tape, k, low, high, lane, many[lane])
     for q in range(tape.starts[k + 1] - start):
         x = tape.operands[start + q]
         first, count = tape.columns[x], tape.columns[x + 1] - tape.columns[x]
         if count == 0:
             continue
         sign = _sign_of(operation, q)
-        if sign == 0.0:
+        if operation == codes.SOLUTION:
+            scratch[0], scratch[1] = many[:, 0, q], many[:, 1, q]
+        elif sign == 0.0:
             for lane in range(LANES):
                 scratch[0, lane], scratch[1, lane] = _slopes(tape, k, q, low, high, lane)
         for j in range(first, first + count):
             place = base + tape.slots[slot]
             slot += 1
             if sign == 1.0:
-                add_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
+                _add_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
             elif sign == -1.0:
-                subtract_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
+                _subtract_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
             else:
                 multiply_lanes(dlow[j], dhigh[j], scratch[0], scratch[1], scratch[2], scratch[3])
-                add_lanes(dlow[place], dhigh[place], scratch[2], scratch[3])
+                _add_lanes(dlow[place], dhigh[place], scratch[2], scratch[3])
 
 
 @inlined
@@ -370,6 +385,20 @@ def _sign_of(operation, q):
     if operation == codes.SUBTRACT:
         return 1.0 if q == 0 else -1.0
     return -1.0 if operation == codes.NEGATIVE else 0.0
+
+
+@inlined
+def _add_lanes(low, high, more_low, more_high):
+    for lane in range(LANES):
+        low[lane] = add_down(low[lane], more_low[lane])
+        high[lane] = add_up(high[lane], more_high[lane])
+
+
+@inlined
+def _subtract_lanes(low, high, less_low, less_high):
+    for lane in range(LANES):
+        low[lane] = add_down(low[lane], -less_high[lane])
+        high[lane] = add_up(high[lane], -less_low[lane])
 
 
 @inlined
@@ -485,16 +514,11 @@ def _is_step(operation):
 
 
 @inlined
-def interpret(tape, first, lower, upper, low, high, error, dlow, dhigh, scratch, effort):
-    """Fills the registers from node `first` to before the next linear system, whose node it gives.
-
-    Row `lane` of `lower` and `upper` is the box of that lane.
-    """
-    for k in range(first, len(tape.operations)):
+def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort):
+    """Fills the registers; row `lane` of `lower` and `upper` is the box of that lane."""
+    error[:] = 0.0
+    for k in range(len(tape.operations)):
         operation = tape.operations[k]
-        if operation == codes.SOLUTION or operation == codes.DETERMINANT:
-            return k
-        error[k] = 0.0
         if operation == codes.CONSTANT:
             low[k], high[k] = tape.values[k], tape.values[k]
             continue
@@ -523,17 +547,6 @@ def interpret(tape, first, lower, upper, low, high, error, dlow, dhigh, scratch,
                     error[k, lane] = _error_of(tape, k, low, high, error, lane)
             if tape.columns[k + 1] > tape.columns[k]:
                 _derive(tape, k, low, high, dlow, dhigh, scratch)
-    return len(tape.operations)
-
-
-@inlined
-def interpret_systems(tape, first, lower, upper, low, high, error, dlow, dhigh, scratch, effort):
-    """Fills the registers of a program with linear systems."""
-    k = interpret(tape, first, lower, upper, low, high, error, dlow, dhigh, scratch, effort)
-    while k < len(tape.operations):
-        fill_system(tape, k, low, high, error, dlow, dhigh, scratch, effort)
-        k = interpret(tape, k + 1, lower, upper, low, high, error, dlow, dhigh, scratch, effort)
-    return k
 
 
 def registers(tape: Tape) -> tuple[Any, ...]:
@@ -542,8 +555,8 @@ def registers(tape: Tape) -> tuple[Any, ...]:
     return tuple(np.empty((size, LANES)) for size in (nodes, nodes, nodes, columns, columns))
 
 
-def _compiled(version: int, interpret: Any) -> Any:
-    """A kernel, cached on disk; `version` is part of what the cache knows it by."""
+def _compiled(version: int) -> Any:
+    """The kernel, cached on disk; `version` is part of what the cache knows it by."""
 
     @numba.njit(nogil=True, error_model="numpy", cache=True)
     def interpret_boxes(tape, lower, upper, effort, room, low, high, jacobian_low, jacobian_high, rounding):
@@ -562,17 +575,7 @@ def _compiled(version: int, interpret: Any) -> Any:
                 row = min(begin + lane, len(lower) - 1)
                 boxes_low[lane], boxes_high[lane] = lower[row], upper[row]
             interpret(
-                tape,
-                0,
-                boxes_low,
-                boxes_high,
-                register_low,
-                register_high,
-                error,
-                dlow,
-                dhigh,
-                scratch,
-                effort,
+                tape, boxes_low, boxes_high, register_low, register_high, error, dlow, dhigh, scratch, effort
             )
             for lane in range(min(LANES, len(lower) - begin)):
                 for output in range(len(tape.outputs)):
@@ -599,12 +602,4 @@ def _version() -> int:
     return int.from_bytes(digest.digest()[:7], "big")
 
 
-_plain = _compiled(_version(), interpret)
-_with_systems = _compiled(_version(), interpret_systems)
-"""Apart, because it takes half a minute more to compile."""
-
-
-def interpret_boxes(tape: Tape, *arguments: Any) -> None:
-    """The kernel that a program takes, on arguments of it."""
-    systems = (tape.operations == codes.SOLUTION) | (tape.operations == codes.DETERMINANT)
-    (_with_systems if systems.any() else _plain)(tape, *arguments)
+interpret_boxes = _compiled(_version())

@@ -30,9 +30,8 @@ FAINT = 1e-322
 
 
 def inlined(function: Any) -> Any:
-    """Compiled into its callers alone, which is sooner; division by zero gives infinities, as in NumPy."""
-    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(nogil=True, error_model="numpy", **alone)(function)
+    """Compiled into its callers; division by zero gives infinities, as in NumPy."""
+    return numba.njit(nogil=True, error_model="numpy")(function)
 
 
 @inlined
@@ -126,22 +125,6 @@ def multiply_lanes(a, b, c, d, low, high):
     if unlimited:
         for lane in range(len(low)):
             low[lane], high[lane] = multiply(a[lane], b[lane], c[lane], d[lane])
-
-
-@inlined
-def add_lanes(low, high, more_low, more_high):
-    """Adds an interval to that of each lane."""
-    for lane in range(len(low)):
-        low[lane] = add_down(low[lane], more_low[lane])
-        high[lane] = add_up(high[lane], more_high[lane])
-
-
-@inlined
-def subtract_lanes(low, high, less_low, less_high):
-    """Subtracts an interval from that of each lane."""
-    for lane in range(len(low)):
-        low[lane] = add_down(low[lane], -less_high[lane])
-        high[lane] = add_up(high[lane], -less_low[lane])
 
 
 @inlined

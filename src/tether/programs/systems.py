@@ -21,19 +21,7 @@ import math
 
 import numpy as np
 
-from tether.programs import graph as codes
-from tether.programs.rounding import (
-    FAINT,
-    add_down,
-    add_lanes,
-    add_up,
-    down,
-    inlined,
-    magnitude,
-    multiply,
-    multiply_lanes,
-    up,
-)
+from tether.programs.rounding import FAINT, add_down, add_up, down, inlined, magnitude, multiply, up
 
 MOST = 8
 """Rows of a matrix up to which a system is enclosed."""
@@ -278,63 +266,3 @@ def determinant_slack(tape, k, low, high, lane):
     logs = most * abs(math.log(most)) if most > 0.0 else 0.0
     logs = max(logs, most * abs(math.log(least)) if least > 0.0 else 0.37)
     return (slack + 16.0 * (n + 4.0) * _UNIT * (2.0 * most * (above + 1.0) + logs)) * _MORE + FAINT
-
-
-@inlined
-def _determinant_error(tape, k, low, high, error, lane):
-    """How far LAPACK's determinant is from the exact one: by what it was given, and by what it does."""
-    return (error[tape.operands[tape.starts[k]], lane] + determinant_slack(tape, k, low, high, lane)) * _MORE
-
-
-@inlined
-def _fill_range(tape, k, low, high, lane):
-    low[k, lane], high[k, lane] = np.nan, np.nan
-    for q in range(tape.starts[k], tape.starts[k + 1]):
-        if low[tape.operands[q], lane] != low[tape.operands[q], lane]:
-            return
-    if tape.operations[k] == codes.SOLUTION:
-        c, d = solution_range(tape, k, low, high, lane)
-    else:
-        x, slack = tape.operands[tape.starts[k]], determinant_slack(tape, k, low, high, lane)
-        c, d = down(low[x, lane] - slack), up(high[x, lane] + slack)
-    if abs(c) < np.inf and abs(d) < np.inf:
-        low[k, lane], high[k, lane] = c, d
-
-
-@inlined
-def _fill_slopes(tape, k, low, high, lane, slopes):
-    """By all operands: of a determinant, by the first alone, which is the exact one."""
-    if tape.operations[k] == codes.SOLUTION:
-        solution_slopes(tape, k, low, high, lane, slopes)
-    else:
-        slopes[:, 0], slopes[:, 1:] = 1.0, 0.0
-
-
-@inlined
-def fill_system(tape, k, low, high, error, dlow, dhigh, scratch, effort):
-    """Fills the registers of a node that is part of a linear system; see :mod:`interpreter`."""
-    start, lanes = tape.starts[k], low.shape[1]
-    slopes = np.empty((lanes, 2, tape.starts[k + 1] - start))
-    for lane in range(lanes):
-        _fill_range(tape, k, low, high, lane)
-        error[k, lane] = 0.0
-        if effort > 1 and tape.operations[k] == codes.SOLUTION:
-            error[k, lane] = solution_error(tape, k, low, high, error, lane)
-        elif effort > 1:
-            error[k, lane] = _determinant_error(tape, k, low, high, error, lane)
-        if effort > 0:
-            _fill_slopes(tape, k, low, high, lane, slopes[lane])
-    if effort == 0:
-        return
-    for j in range(tape.columns[k], tape.columns[k + 1]):
-        dlow[j], dhigh[j] = 0.0, 0.0
-    slot = tape.places[k]
-    for q in range(tape.starts[k + 1] - start):
-        x = tape.operands[start + q]
-        for lane in range(lanes):
-            scratch[0, lane], scratch[1, lane] = slopes[lane, 0, q], slopes[lane, 1, q]
-        for j in range(tape.columns[x], tape.columns[x + 1]):
-            place = tape.columns[k] + tape.slots[slot]
-            slot += 1
-            multiply_lanes(dlow[j], dhigh[j], scratch[0], scratch[1], scratch[2], scratch[3])
-            add_lanes(dlow[place], dhigh[place], scratch[2], scratch[3])
