@@ -95,14 +95,16 @@ def test_every_memory_is_in_one_leaf_of_the_search():
 
 @needs_compiler
 @pytest.mark.parametrize("kind", ["double", "float"])
-@pytest.mark.parametrize("leaf", [32, 256])
+@pytest.mark.parametrize("leaf", [32, 256, 1024])
 def test_the_nearest_memory_is_exact_in_one_leaf_and_in_many(kind, leaf, tmp_path, monkeypatch):
     monkeypatch.setattr(search, "_LEAF", leaf)
     rng, number = np.random.default_rng(0), {"double": np.float64, "float": np.float32}[kind]
     # On a coarse grid, so that there are equals, of which the first is the nearest.
     memories = (rng.integers(-4, 5, (700, 3)) / 4).astype(number)
     points = np.concatenate([rng.integers(-20, 20, (500, 3)) / 8, 2 * rng.standard_normal((500, 3))])
-    points = np.ascontiguousarray(points, number)
+    # So far away that nothing but rounding tells memories apart, and so far that distances are infinite.
+    far = rng.standard_normal((300, 3)) * 10.0 ** rng.uniform(3, {"double": 300, "float": 37}[kind], (300, 1))
+    points = np.ascontiguousarray(np.concatenate([points, far]), number)
     ones = np.ones(3, number)
     scaling = (ones, None) if kind == "double" else (None, ones)
     code = search.search_code(memories, *scaling, kind).replace("REAL", kind).replace("@", "m")
@@ -118,9 +120,10 @@ def test_the_nearest_memory_is_exact_in_one_leaf_and_in_many(kind, leaf, tmp_pat
     places = [own.ctypes.data_as(ctypes.c_void_p) for own in (points, found)]
     ctypes.CDLL(str(tmp_path / "search.so")).all(ctypes.c_long(len(points)), *places)
     total = np.zeros((len(points), len(memories)), number)
-    for d in range(3):
-        gap = points[:, d, None] - memories[:, d]
-        total += gap * gap
+    with np.errstate(over="ignore"):
+        for d in range(3):
+            gap = points[:, d, None] - memories[:, d]
+            total += gap * gap
     assert np.array_equal(found, total.argmin(axis=1))
 
 

@@ -6,6 +6,7 @@ between ``middle - width`` and ``middle + width``, of which the derivatives are.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,16 +48,26 @@ def room_code(model: Model, kind: str) -> str:
     return (_SINGLE if kind == "float" else _ROOMS)[own](model)
 
 
+_AT_ONCE = """
+/* Nothing is to be found beforehand. */
+static void @_begin(const REAL *x, struct @_room *room)
+{
+    (void)x;
+    (void)room;
+}
+"""
+
+
 # --- no tether
 
 
 def _free(model: Model) -> str:
     del model
-    return _FREE + _LEVEL
+    return _FREE + _AT_ONCE + _LEVEL
 
 
 _FREE = """
-static void @_room(const REAL *x, struct @_room *room)
+static void @_finish(const REAL *x, struct @_room *room)
 {
     int q;
     (void)x;
@@ -98,7 +109,7 @@ def _interval(model: Model) -> str:
         "delta": bounds.delta,
     }
     searched = search_code(cells.memories, cells.scale, None, "double")
-    return searched + _tables("double", tables) + _CELLS + _LEVEL
+    return searched + _tables("double", tables) + _CELLS + _AT_ONCE + _LEVEL
 
 
 def _interval_single(model: Model) -> str:
@@ -106,11 +117,11 @@ def _interval_single(model: Model) -> str:
     names = {"box_low": "box_lower", "box_high": "box_upper", "reach": "limit", "delta": "spread"}
     tables = {name: own[names.get(name, name)] for name in (*names, "lower", "upper")}
     searched = search_code(own["centers"], None, own["inverse_scale"], "float")
-    return searched + _tables("float", tables) + _CELLS + _LEVEL
+    return searched + _tables("float", tables) + _CELLS + _AT_ONCE + _LEVEL
 
 
 _CELLS = """
-static void @_room(const REAL *x, struct @_room *room)
+static void @_finish(const REAL *x, struct @_room *room)
 {
     REAL squared;
     int q, d;
@@ -143,11 +154,12 @@ def _affine(model: Model) -> str:
         "pinned_rate": tether["pinned_rate"],
     }
     tree = {name: tether[f"leaves.{name}"] for name in ("roots", "cut", "threshold", "left", "right")}
-    code = _LEAVES.replace("FROM", "@_reference[d]").replace("SPREAD", "row[1] + width")
+    before = "for (d = 0; d < @_INPUTS; ++d) gaps[d] = x[d] - @_reference[d];"
+    code = _away(_LEAVES, "gaps[uses[{}]]").replace("SPREAD", "row[1] + width").replace("BEFORE", before)
     return "".join(
         [
             search_code(cells.memories, cells.scale, None, "double"),
-            _tree(tree, rows.starts, "double"),
+            _tree(tree, rows.starts, len(cells.scale), "double"),
             rows.code("double"),
             _tables("double", tables),
             _constants(tether["pinned_rate"]),
@@ -170,16 +182,17 @@ def _affine_single(model: Model) -> str:
     }
     magnified: Any = single.magnified  # type: ignore[attr-defined]
     spread = f"row[1] + width + {literal(float(magnified), 'float')} * (size + width)"
-    code = _LEAVES.replace("FROM", "row[3 + count + k]").replace("SPREAD", spread)
+    code = _away(_LEAVES, "(x[uses[{0}]] - row[3 + count + {0}])").replace("SPREAD", spread)
+    code = code.replace("    BEFORE\n", "").replace(", gaps[@_INPUTS]", "")
     return "".join(
         [
             search_code(own["centers"], None, own["inverse_scale"], "float"),
-            _tree(own, rows.starts, "float"),
+            _tree(own, rows.starts, len(own["inverse_scale"]), "float"),
             rows.code("float"),
             _tables("float", tables),
             _constants(own["pinned_rate"]),
             _opening(range(len(own["inverse_scale"]))),
-            code.replace(" /* size */", ""),
+            code,
         ]
     )
 
@@ -222,12 +235,17 @@ class _Rows:
         counts = [len(own) for own in self.used]
         return "".join(
             [
-                f"enum {{ @_PARTS = {self.parts}, @_USED = {max([1, *counts])} }};\n",
+                f"enum {{ @_PARTS = {self.parts} }};\n",
                 table(kind, "@_leaves", self.values),
                 table("int", "@_uses", np.concatenate(self.used)),
                 table("int", "@_use", np.concatenate([[0], np.cumsum(counts)])),
             ]
         )
+
+
+def _away(code: str, way: str) -> str:
+    """How far an input is from where A starts, by its place in the row."""
+    return re.sub(r"AWAY\(([^)]*)\)", lambda found: way.format(found[1]), code)
 
 
 def _without_size(code: str) -> str:
@@ -236,72 +254,69 @@ def _without_size(code: str) -> str:
 
 
 _LEAVES = """
-/* The leaf of each output, all of them a level at a time: none waits for another. A leaf leads to itself. */
-static void @_search(const REAL *x, int *leaf)
+/* Two levels of the tree of each output, of all before the next two: none waits for another. What is below 0
+ * is the row of a leaf, and stays. */
+static int @_descend(const REAL *x, int *leaf)
 {
-    int node[@_OUTPUTS], q, moved;
-    for (q = 0; q < @_OUTPUTS; ++q) node[q] = q;
-    do {
-        moved = 0;
-        for (q = 0; q < @_OUTPUTS; ++q) {
-            const struct @_node *at = &@_nodes[node[q]];
-            const int next = at->below + !(x[at->cut] < at->threshold);
-            moved |= next ^ node[q];
-            node[q] = next;
-        }
-    } while (moved);
-    for (q = 0; q < @_OUTPUTS; ++q) leaf[q] = @_leaf[node[q]];
-}
-
-/* In four sums, whose order nothing rests on. */
-static REAL @_sum(const REAL *parts, int count)
-{
-    REAL one = 0, two = 0, three = 0, four = 0;
-    int k;
-    for (k = 0; k + 4 <= count; k += 4) {
-        one += parts[k];
-        two += parts[k + 1];
-        three += parts[k + 2];
-        four += parts[k + 3];
+    int q, done = -1;
+    for (q = 0; q < @_OUTPUTS; ++q) {
+        const struct @_node *at = &@_nodes[leaf[q] < 0 ? 0 : leaf[q]];
+        const int upper = !(x[at->cut[0]] < at->threshold[0]);
+        const int next = at->below[2 * upper + !(x[at->cut[1 + upper]] < at->threshold[1 + upper])];
+        leaf[q] = leaf[q] < 0 ? leaf[q] : next;
+        done &= leaf[q];
     }
-    for (; k < count; ++k) one += parts[k];
-    return (one + two) + (three + four);
+    return done < 0;
 }
 
-/* What is known of a leaf is fetched while memories are searched. */
+/* What is known of a leaf is fetched before it is needed. */
 #ifdef __GNUC__
 #define FETCH(at) __builtin_prefetch(at)
 #else
 #define FETCH(at) ((void)(at))
 #endif
 
-static void @_room(const REAL *x, struct @_room *room)
+static void @_begin(const REAL *x, struct @_room *room)
 {
-    REAL squared, share;
-    int q, d, k;
-    @_search(x, room->leaf);
+    int q, k;
+    for (q = 0; q < @_OUTPUTS; ++q) room->leaf[q] = @_roots[q];
+    while (!@_descend(x, room->leaf)) continue;
     for (q = 0; q < @_OUTPUTS; ++q) {
         const int length = 3 + @_PARTS * (@_use[q + 1] - @_use[q]);
+        room->leaf[q] = -1 - room->leaf[q];
         for (k = 0; k < length; k += 64 / (int)sizeof(REAL)) FETCH(@_leaves + room->leaf[q] + k);
     }
-    room->cell = @_nearest(x, &squared);
+}
+
+static void @_finish(const REAL *x, struct @_room *room)
+{
+    REAL share, gaps[@_INPUTS];
+    int q, d, k;
+    room->cell = @_nearest(x, 0);
     room->inside = 1;
     for (d = 0; d < @_INPUTS; ++d)
         if (!(x[d] >= @_box_low[d] && x[d] <= @_box_high[d])) room->inside = 0;
     share = @_opening(x);
+    BEFORE
     for (q = 0; q < @_OUTPUTS; ++q) {
         const REAL *row = @_leaves + room->leaf[q];
         const int *uses = @_uses + @_use[q];
         const int count = @_use[q + 1] - @_use[q];
-        REAL anchor, width, parts[@_USED];
-        REAL size;
-        for (k = 0; k < count; ++k) {
-            d = uses[k];
-            parts[k] = row[3 + k] * (x[d] - FROM);
+        REAL anchor, width, one = 0, two = 0;
+        REAL size = 0;
+        for (k = 0; k + 2 <= count; k += 2) {
+            const REAL even = row[3 + k] * AWAY(k), odd = row[4 + k] * AWAY(k + 1);
+            one += even;
+            two += odd;
+            size += FABS(even) + FABS(odd);
         }
-        anchor = row[0] + @_sum(parts, count);
-        for (k = 0; k < count; ++k) parts[k] = FABS(parts[k]); /* size */
-        size = FABS(row[0]) + @_sum(parts, count);
+        if (k < count) {
+            const REAL even = row[3 + k] * AWAY(k);
+            one += even;
+            size += FABS(even);
+        }
+        anchor = row[0] + (one + two);
+        size += FABS(row[0]);
         width = @_half_width[room->cell * @_OUTPUTS + q] * share;
         room->closed[q] = !(width < row[2]);
         if (room->closed[q]) width = row[2];
@@ -353,7 +368,7 @@ def _monotone(model: Model) -> str:
             table("int", "@_declared", silent),
             _constants(own["pinned_rate"]),
             _opening(tether.seen.tolist()),
-            code,
+            code + _AT_ONCE,
         ]
     )
 
@@ -373,12 +388,12 @@ static REAL @_trusted(const REAL *x, int output, int silent)
     return total;
 }
 
-static void @_room(const REAL *x, struct @_room *room)
+static void @_finish(const REAL *x, struct @_room *room)
 {
-    REAL squared, share, seen[@_SEEN];
+    REAL share, seen[@_SEEN];
     int q, d;
     for (d = 0; d < @_SEEN; ++d) seen[d] = x[@_seen[d]];
-    room->cell = @_nearest(seen, &squared);
+    room->cell = @_nearest(seen, 0);
     room->inside = 1;
     share = @_opening(x);
     for (q = 0; q < @_OUTPUTS; ++q) {
@@ -463,6 +478,15 @@ static void @_across(const REAL *x, int along, REAL *slopes)
 # --- what several have
 
 
+ROOM = """
+static void @_room(const REAL *x, struct @_room *room)
+{
+    @_begin(x, room);
+    @_finish(x, room);
+}
+"""
+
+
 def _opening(columns: Any) -> str:
     """How far the room opens around what probes agree on, by columns of the inputs, and its derivatives."""
     return table("int", "@_opens", list(columns)) + _OPENING
@@ -508,23 +532,34 @@ def _constants(rate: np.ndarray) -> str:
     return f"enum {{ @_PINS = {int((rate > 0).any())} }};\n"
 
 
-def _tree(tree: dict[str, np.ndarray], starts: np.ndarray, kind: str) -> str:
-    """Nodes level by level, the two below a node side by side; a leaf leads to itself, and to its row."""
-    order = tree["roots"].tolist()
-    rows: list[tuple[str, str, str]] = []
-    leaves: list[int] = []
-    for place, node in enumerate(order):  # which grows on the way
-        cut, low, high = (int(tree[name][node]) for name in ("cut", "left", "right"))
-        threshold = literal(float(tree["threshold"][node]) if cut >= 0 else np.inf, kind)
-        rows.append((threshold, str(max(cut, 0)), str(place if cut < 0 else len(order))))
-        leaves.append(int(starts[low]) if cut < 0 else 0)
-        if cut >= 0:
-            order += [low, high]
+def _tree(tree: dict[str, np.ndarray], starts: np.ndarray, inputs: int, kind: str) -> str:
+    """Nodes of two levels, from the roots down: three cuts, and what is below; a leaf is -1 less its row.
+
+    Where there is a leaf after one level, a second cut beneath has it on both sides.
+    """
+    cut, threshold, below = tree["cut"], tree["threshold"], (tree["left"], tree["right"])
+    order: list[int] = []
+
+    def placed(node: int) -> int:
+        if cut[node] < 0:
+            return -1 - int(starts[below[0][node]])
+        order.append(node)
+        return len(order) - 1
+
+    roots, rows = [placed(int(root)) for root in tree["roots"]], []
+    for node in order:  # which grows on the way
+        sides = [int(side[node]) for side in below]
+        branches = [node, *(side if cut[side] >= 0 else node for side in sides)]
+        ends = [int(side[own]) if cut[own] >= 0 else own for own in sides for side in below]
+        cuts = [literal(float(threshold[own]), kind) for own in branches]
+        parts = cuts, [placed(end) for end in ends], [int(cut[own]) for own in branches]
+        rows.append([f"{{{', '.join(map(str, part))}}}" for part in parts])
+    whole = "unsigned char" if inputs < 256 else "int"
     return "".join(
         [
-            "struct @_node { REAL threshold; int cut, below; };\n",
-            records("@_nodes", "@_node", rows),
-            table("int", "@_leaf", leaves),
+            f"struct @_node {{ REAL threshold[3]; int below[4]; {whole} cut[3]; }};\n",
+            records("@_nodes", "@_node", rows or [("{0}", "{0}", "{0}")]),
+            table("int", "@_roots", roots),
         ]
     )
 

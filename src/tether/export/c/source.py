@@ -20,7 +20,7 @@ import numpy as np
 from tether.export.c.layers import layers_of
 from tether.export.c.network import network_code
 from tether.export.c.numbers import literal, table
-from tether.export.c.rooms import STRUCT, across_code, compensation, room_code
+from tether.export.c.rooms import ROOM, STRUCT, across_code, compensation, room_code
 from tether.export.exporting import IDENTIFIER
 from tether.model import Model
 
@@ -183,9 +183,9 @@ def _code(model: Model, form: Form, kind: str) -> str:
     if model.operator == "sigmoid":
         end = _SIGMOID + end
     if kind == "double":
-        end = end.replace("DELTA_OF", "room.delta[q]").replace("HALF_TURN", literal(half_turn))
+        end = end.replace("DELTA_OF", "room->delta[q]").replace("HALF_TURN", literal(half_turn))
     else:
-        row = f"(room.delta[q] + {literal(own, kind)} * FABS(value)) * {literal(float(times), kind)}"
+        row = f"(room->delta[q] + {literal(own, kind)} * FABS(value)) * {literal(float(times), kind)}"
         end = end.replace("DELTA_OF", row).replace("HALF_TURN", literal(half_turn, kind))
     return "".join(
         [
@@ -193,7 +193,7 @@ def _code(model: Model, form: Form, kind: str) -> str:
             f"enum {{ {constants} }};\n",
             *tables,
             STRUCT,
-            room,
+            room + ROOM,
             network_code(layers, net),
             wraps.replace("TWO_PI", literal(2 * np.pi)).replace("HALF_PI2", literal(np.pi)),
             across_code(model, kind),
@@ -327,10 +327,9 @@ static REAL @_raised(const struct @_room *room, int q, REAL raw)
 }
 
 /* Where the next state may be, and what the network says of it, kept there. */
-static int @_answer(const REAL *x, int finite, const NET *outputs, REAL *next, REAL *lower,
-                    REAL *upper, REAL *delta)
+static int @_answer(const REAL *x, int finite, const NET *outputs, struct @_room *room, REAL *next,
+                    REAL *lower, REAL *upper, REAL *delta)
 {
-    struct @_room room;
     int q;
     if (!finite) {
         for (q = 0; q < @_OUTPUTS; ++q) {
@@ -341,41 +340,44 @@ static int @_answer(const REAL *x, int finite, const NET *outputs, REAL *next, R
         }
         return 0;
     }
-    @_room(x, &room);
+    @_finish(x, room);
     for (q = 0; q < @_OUTPUTS; ++q)
-        if (isnan(outputs[q])) room.inside = 0;
+        if (isnan(outputs[q])) room->inside = 0;
     for (q = 0; q < @_OUTPUTS; ++q) {
         const REAL base = @_advanced[q] < 0 ? 0 : x[@_advanced[q]];
-        REAL value = @_raised(&room, q, (REAL)outputs[q]), most;
-        if (value < room.lower[q]) value = room.lower[q];
-        if (value > room.upper[q]) value = room.upper[q];
+        REAL value = @_raised(room, q, (REAL)outputs[q]), most;
+        if (value < room->lower[q]) value = room->lower[q];
+        if (value > room->upper[q]) value = room->upper[q];
         value = base + value;
         most = DELTA_OF;
         if (@_round[q] && most > HALF_TURN) most = HALF_TURN;
         next[q] = value;
-        if (lower) lower[q] = base + room.lower[q];
-        if (upper) upper[q] = base + room.upper[q];
-        if (delta) delta[q] = room.inside ? most : INFINITY;
+        if (lower) lower[q] = base + room->lower[q];
+        if (upper) upper[q] = base + room->upper[q];
+        if (delta) delta[q] = room->inside ? most : INFINITY;
     }
-    return room.inside;
+    return room->inside;
 }
 
 int @_predict(const REAL *state, const REAL *control, REAL *next, REAL *lower, REAL *upper, REAL *delta)
 {
+    struct @_room room;
     REAL x[@_INPUTS];
     NET features[@_FEATURES], units[@_UNITS], outputs[@_RAW] = {0};
     const int finite = @_enter(state, control, x);
     if (finite) {
+        @_begin(x, &room);
         @_features(x, features);
         @_network(features, units, outputs);
     }
-    return @_answer(x, finite, outputs, next, lower, upper, delta);
+    return @_answer(x, finite, outputs, &room, next, lower, upper, delta);
 }
 
 void @_predict_many(long rows, const REAL *states, const REAL *controls, REAL *next, REAL *lower, REAL *upper,
                     REAL *delta, int *in_domain)
 {
     REAL x[@_BLOCK][@_INPUTS];
+    struct @_room room;
     NET features[@_FEATURES], outputs[@_OUTPUTS];
     NET all_features[@_FEATURES * @_BLOCK], all_outputs[@_RAW * @_BLOCK];
     int finite[@_BLOCK], count, r, k;
@@ -392,7 +394,8 @@ void @_predict_many(long rows, const REAL *states, const REAL *controls, REAL *n
         for (r = 0; r < count; ++r) {
             int inside;
             for (k = 0; k < @_OUTPUTS; ++k) outputs[k] = all_outputs[k * @_BLOCK + r];
-            inside = @_answer(x[r], finite[r], outputs, next, lower, upper, delta);
+            if (finite[r]) @_begin(x[r], &room);
+            inside = @_answer(x[r], finite[r], outputs, &room, next, lower, upper, delta);
             if (in_domain) in_domain[r] = inside;
             next += @_OUTPUTS;
             if (lower) lower += @_OUTPUTS;
