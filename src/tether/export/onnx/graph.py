@@ -18,7 +18,7 @@ OPERATORS = frozenset(
         "Abs", "Add", "And", "ArgMin", "Cast", "Concat", "Cos", "Div", "Equal", "Floor", "Gather", "Gemm",
         "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mul", "Or",
         "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Sigmoid", "Sign", "Sin", "Slice", "Sub",
-        "TreeEnsembleRegressor", "Unsqueeze", "Where",
+        "Transpose", "TreeEnsembleRegressor", "Unsqueeze", "Where",
     }
 )  # fmt: skip
 """All that an export may use: none has a state, a random number or a file of its own."""
@@ -85,16 +85,24 @@ class Builder:
         """With one axis more."""
         return self("Unsqueeze", value, self.axes(axis))
 
-    def columns(self, value: str, numbers: Any, name: str) -> str:
-        """Some columns, by their numbers."""
-        return self("Gather", value, self.constant(name, np.asarray(numbers, dtype=np.int64)), axis=1)
+    def turned(self, value: str) -> str:
+        """Rows and columns, the first two axes, changed for one another."""
+        return self("Transpose", value, perm=[1, 0])
+
+    def column(self, name: str, values: Any) -> str:
+        """Numbers (m,) by name as (m, 1): one for each line of what is (m, N)."""
+        return self.constant(name, np.asarray(values)[:, None])
+
+    def lines(self, value: str, numbers: Any, name: str) -> str:
+        """Some lines, by their numbers."""
+        return self("Gather", value, self.constant(name, np.asarray(numbers, dtype=np.int64)), axis=0)
 
     def all(self, *flags: str) -> str:
-        """(N,) whether each of flags (N, m) is set in all columns."""
+        """(N,) whether each of flags (m, N) is set in all lines."""
         both = flags[0]
         for flag in flags[1:]:
             both = self("And", both, flag)
-        least = self("ReduceMin", self.cast(both, "float32"), axes=[1], keepdims=0)
+        least = self("ReduceMin", self.cast(both, "float32"), axes=[0], keepdims=0)
         return self("Greater", least, self.table("half", np.array(0.5, dtype=np.float32)))
 
     def total(self, value: str, axis: int) -> str:

@@ -1,4 +1,8 @@
-"""A whole model as one graph: frame, tether, network and operator."""
+"""A whole model as one graph: frame, tether, network and operator.
+
+Inside, all but the network has its inputs or outputs in lines, (D, N) and (P, N), and its constants (D, 1)
+and (P, 1): runtimes go through long lines several times as fast as through many short rows.
+"""
 
 from __future__ import annotations
 
@@ -129,42 +133,42 @@ def build(model: Model, form: Form) -> ModelProto:
     given = [graph.takes(name, dtype, ["N", count]) for name, count in sides.items()]
     if form.weights == "inputs":
         place_weights(graph, layers)
-    raw = graph("Concat", *given, axis=1)
-    inputs = _wrapped(graph, model, raw)
-    room = room_nodes(graph, model, tables, inputs, slopes=form.jacobian)
-    features = feature_nodes(graph, model.frame, inputs)
+    lines = _wrapped(graph, model, graph("Concat", *map(graph.turned, given), axis=0))
+    room = room_nodes(graph, model, tables, (graph.turned(lines), lines), slopes=form.jacobian)
+    features = feature_nodes(graph, model.frame, lines)
     if form.jacobian or form.weights == "inputs" or len(layers.pairs) < 2:
         network, sums = network_nodes(graph, layers, features.values)
     else:
         network, sums = summed_nodes(graph, layers, features.values), []
+    network = graph.turned(network)
     proposed = _proposed(graph, model, network, room)
     target = graph("Min", graph("Max", proposed, room.lower), room.upper)
     following, lower, upper = (
-        _ahead(graph, model, inputs, value) for value in (target, room.lower, room.upper)
+        _ahead(graph, model, lines, value) for value in (target, room.lower, room.upper)
     )
-    inside = graph("And", room.inside, _within(graph, tables, inputs))
+    inside = graph("And", room.inside, _within(graph, tables, lines))
     inside = graph("And", inside, _finite(graph, following))
     delta = _delta(graph, model, tables, last_sum(graph, tables, room.spread, following), inside)
     shape = ["N", len(schema.outputs)]
     for name, value in {"next_states": following, "lower": lower, "upper": upper, "delta": delta}.items():
-        graph.gives(name, value, dtype, shape)
+        graph.gives(name, graph.turned(value), dtype, shape)
     graph.gives("in_domain", inside, "bool", ["N"])
     if form.jacobian:
-        own = network_slopes(graph, layers, sums, model.frame, features)
+        own = graph("Transpose", network_slopes(graph, layers, sums, model.frame, features), perm=[1, 0, 2])
         whole = _slopes(graph, model, room, own, network, proposed)
         _give_slopes(graph, whole, sides, [*shape])
     return graph.model(form.name, form.metadata)
 
 
 def _wrapped(graph: Builder, model: Model, inputs: str) -> str:
-    """Inputs (N, D) with angles in [-π, π), as :meth:`Frame.wrapped` has them; in float32 as they are.
+    """Inputs (D, N) with angles in [-π, π), as :meth:`Frame.wrapped` has them; in float32 as they are.
 
     An angle that is infinite becomes NaN, so that nothing is said of it.
     """
     if not model.frame.turns or graph.dtype == "float32":
         return inputs
     turning, width = model.frame.turning.cpu().numpy(), len(model.schema.inputs)
-    angles = graph.columns(inputs, turning, "turning")
+    angles = graph.lines(inputs, turning, "turning")
     least, most, whole = graph.number(-np.pi), graph.number(np.pi), graph.number(2 * np.pi)
     turns = graph("Floor", graph("Div", graph("Add", angles, most), whole))
     moved = graph("Sub", angles, graph("Mul", whole, turns))
@@ -174,62 +178,59 @@ def _wrapped(graph: Builder, model: Model, inputs: str) -> str:
     moved = graph("Where", fine, angles, moved)
     order = np.arange(width)
     order[turning] = width + np.arange(len(turning))
-    return graph.columns(graph("Concat", inputs, moved, axis=1), order, "wrapped")
+    return graph.lines(graph("Concat", inputs, moved, axis=0), order, "wrapped")
 
 
 def _proposed(graph: Builder, model: Model, network: str, room: RoomNodes) -> str:
-    """(N, P) targets before they are kept within their limits."""
+    """(P, N) targets before they are kept within their limits."""
     if model.operator == "sigmoid":
         width = graph("Sub", room.upper, room.lower)
         return graph("Add", room.lower, graph("Mul", graph("Sigmoid", network), width))
     outputs = model.frame.outputs
-    scaled = graph("Mul", graph.constant("output scale", outputs.scale), network)
-    deviation = graph("Add", graph.constant("output center", outputs.center), scaled)
+    scaled = graph("Mul", graph.column("output scale", outputs.scale), network)
+    deviation = graph("Add", graph.column("output center", outputs.center), scaled)
     if model.operator == "project" or room.anchor is None:
         return deviation
     return graph("Add", room.anchor, deviation)
 
 
 def _ahead(graph: Builder, model: Model, inputs: str, target: str) -> str:
-    """(N, P) next states of targets."""
+    """(P, N) next states of targets."""
     if model.frame.target != "increment":
         return target
-    advanced, count = model.schema.advanced, len(model.schema.states)
-    if np.array_equal(advanced, np.arange(count)) and not model.frame.turns:
-        return graph("Add", "states", target)
-    return graph("Add", graph.columns(inputs, advanced, "advanced"), target)
+    return graph("Add", graph.lines(inputs, model.schema.advanced, "advanced"), target)
 
 
 def _within(graph: Builder, tables: Tables, inputs: str) -> str:
     """(N,) whether inputs lie in the box; what is no number lies in none."""
-    low, high = (graph.constant(name, own) for name, own in zip(("low", "high"), tables.box, strict=True))
+    low, high = (graph.column(name, own) for name, own in zip(("low", "high"), tables.box, strict=True))
     return graph.all(graph("GreaterOrEqual", inputs, low), graph("LessOrEqual", inputs, high))
 
 
 def _finite(graph: Builder, following: str) -> str:
     """(N,) whether the network gave numbers; of what is none, nothing is promised."""
-    return graph("Less", graph("Abs", graph.total(following, 1)), graph.number(np.inf))
+    return graph("Less", graph("Abs", graph.total(following, 0)), graph.number(np.inf))
 
 
 def _delta(graph: Builder, model: Model, tables: Tables, delta: str, inside: str) -> str:
-    """(N, P), infinite where nothing is known."""
+    """(P, N), infinite where nothing is known."""
     angles = model.schema.output_angles
     if angles.any():
         most = np.where(angles, half_turn(tables), np.inf)
-        delta = graph("Min", delta, graph.constant("most", most))
-    return graph("Where", graph.unsqueeze(inside, 1), delta, graph.number(np.inf))
+        delta = graph("Min", delta, graph.column("most", most))
+    return graph("Where", inside, delta, graph.number(np.inf))
 
 
 def _slopes(
     graph: Builder, model: Model, room: RoomNodes, network_slope: str, network: str, proposed: str
 ) -> str:
-    """(N, P, D) derivatives of the next states: inside the room those of the network, beyond its limits'."""
+    """(P, N, D) derivatives of the next states: inside the room those of the network, beyond its limits'."""
     lower = _sum_of(graph, room.slope, room.width_slope, "Sub")
     upper = _sum_of(graph, room.slope, room.width_slope, "Add")
     if model.operator == "sigmoid":
         inside = _sigmoid_slopes(graph, room, network_slope, network, lower, upper)
     else:
-        scale = graph.constant("output scale column", model.frame.outputs.scale[:, None])
+        scale = graph.constant("output scale column", model.frame.outputs.scale[:, None, None])
         inside = graph("Mul", scale, network_slope)
         follows = model.operator != "project" and room.slope is not None
         inside = graph("Add", room.slope, inside) if follows and room.slope is not None else inside
@@ -238,7 +239,7 @@ def _slopes(
     found = graph("Where", above, graph("Where", below, inside, upper), lower)
     if model.frame.target == "increment":
         advanced = np.eye(len(model.schema.inputs))[model.schema.advanced]
-        found = graph("Add", found, graph.constant("advances", advanced))
+        found = graph("Add", found, graph.constant("advances", advanced[:, None]))
     return found
 
 
@@ -262,7 +263,7 @@ def _sigmoid_slopes(
 
 def _give_slopes(graph: Builder, slopes: str, sides: Mapping[str, int], shape: list[Any]) -> None:
     """By states and by controls, named as CasADi names blocks of a Jacobian."""
-    first = 0
+    first, slopes = 0, graph("Transpose", slopes, perm=[1, 0, 2])
     for name, count in sides.items():
         ends = graph.axes(first), graph.axes(first + count), graph.axes(2)
         graph.gives(f"jac_next_states_{name}", graph("Slice", slopes, *ends), graph.dtype, [*shape, count])

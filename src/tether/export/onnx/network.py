@@ -95,16 +95,18 @@ class Features:
 
 
 def feature_nodes(graph: Builder, frame: Frame, inputs: str) -> Features:
-    """Features of inputs (N, D)."""
-    moved = graph("Sub", inputs, graph.constant("input center", frame.inputs.center))
-    scaled = graph("Div", moved, graph.constant("input scale", frame.inputs.scale))
-    if not frame.turns:
-        return Features(scaled)
+    """Features of inputs (D, N)."""
     plain, turning = (columns.numpy() for columns in (frame.plain.cpu(), frame.turning.cpu()))
-    angles = graph.columns(inputs, turning, "turning")
+    own = graph.lines(inputs, plain, "plain") if frame.turns else inputs
+    moved = graph("Sub", own, graph.column("input center", frame.inputs.center[plain]))
+    scaled = graph("Div", moved, graph.column("input scale", frame.inputs.scale[plain]))
+    if not frame.turns:
+        return Features(graph.turned(scaled))
+    angles = graph.lines(inputs, turning, "turning")
     sines, cosines = graph("Sin", angles), graph("Cos", angles)
-    parts = [graph.columns(scaled, plain, "plain"), sines, cosines] if len(plain) else [sines, cosines]
-    return Features(graph("Concat", *parts, axis=1), sines, cosines)
+    parts = [scaled, sines, cosines] if len(plain) else [sines, cosines]
+    together = graph.turned(graph("Concat", *parts, axis=0))
+    return Features(together, graph.turned(sines), graph.turned(cosines))
 
 
 def network_nodes(graph: Builder, layers: Layers, features: str) -> tuple[str, list[str]]:
@@ -148,7 +150,7 @@ def network_slopes(graph: Builder, layers: Layers, sums: list[str], frame: Frame
     found = graph.cast(found, graph.dtype)
     scale = frame.inputs.scale
     if features.sines is None or features.cosines is None:
-        return graph("Div", found, graph.constant("input scale", scale))
+        return graph("Div", found, graph.constant("input scales", scale))
     plain, turning = frame.plain.cpu().numpy(), frame.turning.cpu().numpy()
     count, angles = len(plain), len(turning)
     by_sine, by_cosine = (

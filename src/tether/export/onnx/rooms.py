@@ -26,18 +26,22 @@ _MOST_LEAVES = 2**24
 """What the search returns is a float32 number, which counts up to here."""
 
 
+Given = tuple[str, str]
+"""Names of the inputs, as (N, D) and as (D, N)."""
+
+
 @dataclass(frozen=True)
 class RoomNodes:
     """Names of what is known at each of N rows, in the units of the target.
 
     Attributes:
-        lower: (N, P).
-        upper: (N, P).
-        anchor: (N, P); None where it is 0.
-        spread: (N, P) delta, in float32 but for the last sum.
+        lower: (P, N).
+        upper: (P, N).
+        anchor: (P, N); None where it is 0.
+        spread: (P, N) delta, in float32 but for the last sum.
         inside: (N,) whether anything is known, beside the box.
-        slope: (N, P, D) derivatives of the anchor; None where they are 0.
-        width_slope: (N, P, D) of the half-width; None likewise.
+        slope: (P, N, D) derivatives of the anchor; None where they are 0.
+        width_slope: (P, N, D) of the half-width; None likewise.
     """
 
     lower: str
@@ -91,20 +95,21 @@ class Tables:
 
 
 def room_nodes(
-    graph: Builder, model: Model, tables: Tables, inputs: str, *, slopes: bool = False
+    graph: Builder, model: Model, tables: Tables, given: Given, *, slopes: bool = False
 ) -> RoomNodes:
-    """The room at inputs (N, D), and its derivatives where they are asked for."""
-    return _ROOMS[model.tether.kind](graph, model, tables, inputs, slopes)
+    """The room at inputs, `given` as (N, D) and as (D, N), and its derivatives where they are asked for."""
+    return _ROOMS[model.tether.kind](graph, model, tables, given, slopes)
 
 
-def _affine(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: bool) -> RoomNodes:
+def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: bool) -> RoomNodes:
     own, single = tables.arrays, tables.own is not None
-    leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, inputs)
-    row = _Row(graph, own, leaf, single=single)
-    products = row.products(inputs)
+    inputs, lines = given
+    leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, lines)
+    row = _Row(graph, own, leaf, slopes)
+    products = row.products(lines)
     anchor = graph("Add", row.value, graph.total(products, 2))
-    half = graph("Gather", graph.constant("half width", own["half_width"]), cell, axis=0)
-    opening = _Opening(graph, own, inputs) if (own["pinned_rate"] > 0).any() else None
+    half = graph("Gather", graph.constant("half width", own["half_width"].T), cell, axis=1)
+    opening = _Opening(graph, own, lines) if (own["pinned_rate"] > 0).any() else None
     open_ = half if opening is None else graph("Mul", half, opening.share)
     width = graph("Min", open_, row.left)
     spread = graph("Add", row.remainder, width)
@@ -112,70 +117,78 @@ def _affine(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: b
         size = graph("Add", graph.total(graph("Abs", products), 2), graph("Abs", row.value))
         rounded = graph("Mul", graph.number(tables.own.magnified), graph("Add", size, width))
         spread = graph("Add", spread, rounded)
-    known = graph("ReduceMax", row.remainder, axes=[1], keepdims=0)
+    known = graph("ReduceMax", row.remainder, axes=[0], keepdims=0)
     inside = graph("Less", known, graph.number(np.inf))
     slope = row.slope if slopes else None
     width_slope = None
     if slopes and opening is not None:
         free = graph("Where", graph("Less", open_, row.left), half, graph.number(0.0))
-        width_slope = graph("Mul", graph.unsqueeze(free, 2), graph.unsqueeze(opening.slopes(), 1))
+        width_slope = graph("Mul", graph.unsqueeze(free, 2), graph.turned(opening.slopes()))
     return RoomNodes(
         graph("Sub", anchor, width), graph("Add", anchor, width), anchor, spread, inside, slope, width_slope
     )
 
 
 class _Row:
-    """What is known of a leaf, side by side in one row of one table, so that it is fetched at once."""
+    """What is known of leaves (P, N), side by side in one row of one table, so that it is fetched at once.
 
-    def __init__(self, graph: Builder, own: dict[str, np.ndarray], leaf: str, *, single: bool) -> None:
-        self.graph, self.single = graph, single
-        self.inputs = own["slope"].shape[1]
-        parts = [own["slope"], own["point"]] if single else [own["slope"]]
-        left = own["most" if single else "left"]
+    Of slopes, columns (C,) that are 0 in every leaf are left out, unless derivatives need them.
+    """
+
+    def __init__(self, graph: Builder, own: dict[str, np.ndarray], leaf: str, slopes: bool) -> None:
+        self.graph, self.single = graph, "point" in own
+        used = np.flatnonzero((own["slope"] != 0).any(axis=0))
+        self.used = np.arange(own["slope"].shape[1]) if slopes or not len(used) else used
+        parts = [own[name][:, self.used] for name in ("slope", "point") if name in own]
+        left = own["most" if self.single else "left"]
         table = np.column_stack([*parts, own["value"], own["remainder"], left])
-        self.reference = None if single else own["reference"]
+        self.reference = own.get("reference")
         self.row = graph("Gather", graph.constant("leaves", table), leaf, axis=0)
-        self.slope = self._columns(0, self.inputs)
+        self.slope = self._columns(0)
         first = table.shape[1] - 3
         self.value, self.remainder, self.left = (self._column(first + k) for k in range(3))
 
-    def _columns(self, first: int, count: int) -> str:
-        ends = self.graph.axes(first), self.graph.axes(first + count), self.graph.axes(2)
+    def _columns(self, first: int) -> str:
+        ends = self.graph.axes(first), self.graph.axes(first + len(self.used)), self.graph.axes(2)
         return self.graph("Slice", self.row, *ends)
 
     def _column(self, number: int) -> str:
         which = self.graph.constant(f"column {number}", np.array(number, dtype=np.int64))
         return self.graph("Gather", self.row, which, axis=2)
 
-    def products(self, inputs: str) -> str:
-        """(N, P, D) slope times the way from the reference, or in float32 from the leaf's own point."""
-        graph = self.graph
+    def products(self, lines: str) -> str:
+        """(P, N, C) slope times the way from the reference, or in float32 from the leaf's own point."""
+        graph, own = self.graph, self.graph.lines(lines, self.used, "used")
         if self.single:
-            gap = graph("Sub", graph.unsqueeze(inputs, 1), self._columns(self.inputs, self.inputs))
+            gap = graph("Sub", graph.turned(own), self._columns(len(self.used)))
         else:
-            gap = graph.unsqueeze(graph("Sub", inputs, graph.constant("reference", self.reference)), 1)
+            assert self.reference is not None
+            gap = graph.turned(graph("Sub", own, graph.column("reference", self.reference[self.used])))
         return graph("Mul", self.slope, gap)
 
 
-def _interval(graph: Builder, model: Model, tables: Tables, inputs: str, slopes: bool) -> RoomNodes:
+def _interval(
+    graph: Builder, model: Model, tables: Tables, given: tuple[str, str], slopes: bool
+) -> RoomNodes:
     del slopes
     own, single = tables.arrays, tables.own is not None
-    cell = _nearest(graph, model, inputs)
+    _, lines = given
+    cell = _nearest(graph, model, lines)
     names = {"lower": "lower", "upper": "upper", "spread": "spread" if single else "delta"}
     lower, upper, spread = (
-        graph("Gather", graph.constant(f"cell {name}", own[held]), cell, axis=0)
+        graph("Gather", graph.constant(f"cell {name}", own[held].T), cell, axis=1)
         for name, held in names.items()
     )
-    memory = graph("Gather", graph.constant("memories", own["centers"] if single else own["lookup.memories"]),
-                   cell, axis=0)  # fmt: skip
+    memories = (own["centers"] if single else own["lookup.memories"]).T
+    memory = graph("Gather", graph.constant("memories", memories), cell, axis=1)
     if single:
-        gap = graph("Mul", graph("Sub", inputs, memory), graph.constant("rate", own["inverse_scale"]))
+        gap = graph("Mul", graph("Sub", lines, memory), graph.column("rate", own["inverse_scale"]))
         reach = own["limit"]
     else:
-        gap = graph("Sub", graph("Div", inputs, graph.constant("scale", own["lookup.scale"])), memory)
+        gap = graph("Sub", graph("Div", lines, graph.column("scale", own["lookup.scale"])), memory)
         # Smaller by what sums in another order may differ by, so that it accepts nothing that they do not.
         reach = own["lookup.radii"] ** 2 * (1 - 8 * (len(model.schema.inputs) + 8) * 2.0**-53)
-    squared = graph.total(graph("Mul", gap, gap), 1)
+    squared = graph.total(graph("Mul", gap, gap), 0)
     allowed = graph("Gather", graph.constant("reach", reach), cell, axis=0)
     return RoomNodes(lower, upper, None, spread, graph("LessOrEqual", squared, allowed))
 
@@ -184,7 +197,7 @@ _ROOMS: dict[str, Any] = {"affine": _affine, "interval": _interval}
 
 
 def last_sum(graph: Builder, tables: Tables, spread: str, outputs: str) -> str:
-    """(N, P) delta: in float32 with what the last sum to `outputs` rounds, and the roundings of delta."""
+    """(P, N) delta: in float32 with what the last sum to `outputs` rounds, and the roundings of delta."""
     if tables.own is None:
         return spread
     more = graph("Add", spread, graph("Mul", graph.number(UNIT), graph("Abs", outputs)))
@@ -200,7 +213,7 @@ def half_turn(tables: Tables) -> float:
 
 
 def _leaves(graph: Builder, tree: BoxTree, inputs: str) -> str:
-    """(N, P) number of the leaf in the tree of each output."""
+    """(P, N) number of the leaf in the tree of each output."""
     if tree.leaves >= _MOST_LEAVES:
         raise ValueError(
             f"`model` must have fewer than {_MOST_LEAVES:,} leaves for ONNX; got {tree.leaves:,}."
@@ -236,7 +249,7 @@ def _leaves(graph: Builder, tree: BoxTree, inputs: str) -> str:
         target_ids=owner[end].tolist(),
         **values,
     )
-    return graph.cast(found, "int64")
+    return graph.cast(graph.turned(found), "int64")
 
 
 def _below(tree: BoxTree, root: int) -> np.ndarray:
@@ -249,31 +262,31 @@ def _below(tree: BoxTree, root: int) -> np.ndarray:
     return np.concatenate(levels)
 
 
-def _nearest(graph: Builder, model: Model, inputs: str) -> str:
+def _nearest(graph: Builder, model: Model, lines: str) -> str:
     """(N,) a memory than which none is much nearer: the least of |m|² - 2 m·x, from the middle of them."""
     cells = model.cells
     middle = cells.memories.mean(axis=0)
     moved = cells.memories - middle
-    around = graph("Sub", inputs, graph.constant("middle", middle * cells.scale))
+    around = graph.turned(graph("Sub", lines, graph.column("middle", middle * cells.scale)))
     products = graph.constant("twice memories", -2 * (moved / cells.scale).T)
     scores = graph("Gemm", around, products, graph.constant("squares", (moved**2).sum(axis=1)))
     return graph("ArgMin", scores, axis=1, keepdims=0)
 
 
 class _Opening:
-    """How far the room is open around what probes agree on: the square of a distance, 1 at most."""
+    """How far the room is open around what probes agree on: (1, N) squares of a distance, 1 at most."""
 
     def __init__(self, graph: Builder, own: dict[str, np.ndarray], inputs: str) -> None:
-        self.graph, self.rate = graph, graph.constant("pinned rate", own["pinned_rate"])
-        away = graph("Sub", inputs, graph.constant("pinned", own["pinned"]))
+        self.graph, self.rate = graph, graph.column("pinned rate", own["pinned_rate"])
+        away = graph("Sub", inputs, graph.column("pinned", own["pinned"]))
         self.gaps = graph("Mul", away, self.rate)
         self.sizes = graph("Abs", self.gaps)
-        self.away = graph("ReduceMax", self.sizes, axes=[1], keepdims=1)
+        self.away = graph("ReduceMax", self.sizes, axes=[0], keepdims=1)
         near = graph("Min", self.away, graph.number(1.0))
         self.share = graph("Mul", near, near)
 
     def slopes(self) -> str:
-        """(N, D) of the share by the inputs: along the one that is farthest."""
+        """(D, N) of the share by the inputs: along the one that is farthest."""
         graph = self.graph
         nearby = graph(
             "Where", graph("LessOrEqual", self.away, graph.number(1.0)), self.away, graph.number(0.0)
