@@ -1,6 +1,6 @@
 """Tubes: how wide beside what rollouts spread over, how long they take, and M's own reachable sets beside immrax's.
 
-    python benchmarks/bench_tubes.py [arch] [attacks] [speed] [real] [figure]
+    python benchmarks/bench_tubes.py [arch] [attacks] [speed] [real] [drones] [figure]
 
 Plants of the ARCH competition's AINNCS category, one step of the classical Runge-Kutta method each, controls a small box
 around 0, sets from a small box: M's own sets (delta 0), outward-rounded. immrax (inclusion functions in JAX, not rounded
@@ -275,13 +275,16 @@ def random_system(seed):
     return model, system, rng.uniform(-1, 1, states), rng.uniform(-1, 1, (size(10, 3), 1))
 
 
-def attacked(name, model, trusted, start, controls, rollouts):
+def attacked(name, model, trusted, start, controls, rollouts, **rules):
     """Rollouts at extreme weights: how far they go, that 1 % less is left, and width over spread by step."""
-    whatever = tube(model, trusted, start, controls)
-    worst = attack_tube(model, whatever, rollouts=rollouts)
+    whatever = tube(model, trusted, start, controls, **rules)
+    worst = attack_tube(model, whatever, rollouts=rollouts, **rules)
     middle, half = 0.5 * (whatever.lower + whatever.upper), 0.99 * whatever.half_width
     less = attack_tube(
-        model, replace(whatever, lower=middle - half, upper=middle + half), rollouts=size(20_000, 200)
+        model,
+        replace(whatever, lower=middle - half, upper=middle + half),
+        rollouts=size(20_000, 200),
+        **rules,
     )
     ratio = whatever.half_width[1:] / np.maximum(worst.spread[1:], 1e-300)
     shown = np.unique(np.linspace(0, len(ratio) - 1, 5).astype(int))
@@ -311,6 +314,31 @@ def attacks():
     own("car", driven, known, ([-0.1, -0.1, 0.45], [0.1, 0.1, 0.55]), controls)
     for seed in range(size(10, 1)):
         attacked(f"random system {seed}", *random_system(seed), size(25_000, 200))
+
+
+def drones():
+    """The study's, at smoke scale: 240 steps from hover, near hover, and with motors a little off."""
+    from tether_studies.drones import data as flights
+    from tether_studies.drones.study import DOMAIN
+    from tether_studies.drones.trusted import TRUSTED
+
+    flown = flights.fly("smoke", seed=0)
+    probes = flights.hover_probes(flown, scale="smoke", seed=0)
+    memories, leaves = size(200, 20), size(3000, 100)
+    model = fitted(flown, TRUSTED, probes=probes, memories=memories, leaves=leaves, domain=DOMAIN)
+    hover, commands = (
+        flights.hovering(np.array([[0.0, 0.0, 0.5]]), np.array([0.3]))[0],
+        flights.hover_commands(1),
+    )
+    near = np.array([0.1] * 3 + [0.0] * 4 + [1e-6] * 2 + [0.0] + [1e-6] * 6 + [0.0] * 4)
+    off = 1 + 0.002 * np.random.default_rng(0).normal(size=(30, 4))
+    for name, start, applied in (
+        ("hover", hover, np.tile(commands, (size(240, 3), 1))),
+        ("near hover", (hover - near, hover + near), np.tile(commands, (size(60, 2), 1))),
+        ("motors off", hover, commands * off[: size(30, 2)]),
+    ):
+        rules = {"carried": flights.carried}
+        attacked(f"drone, {name}", model, TRUSTED, start, applied, size(4000, 50), **rules)
 
 
 def own(name, model, trusted, start, controls):
@@ -472,6 +500,13 @@ def reality():
 
 
 if __name__ == "__main__":
-    parts = {"arch": arch, "attacks": attacks, "speed": speed, "real": reality, "figure": figure}
+    parts = {
+        "arch": arch,
+        "attacks": attacks,
+        "speed": speed,
+        "real": reality,
+        "drones": drones,
+        "figure": figure,
+    }
     for part in sys.argv[1:] or list(parts)[:4]:
         parts[part]()

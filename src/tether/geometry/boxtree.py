@@ -132,13 +132,32 @@ def leaves_of(
     return found
 
 
+_TOGETHER = 256
+
+
 @compiled
 def _walk(inputs, roots, cut, threshold, left, right, found):
-    """Fills `found` (N, P) with the leaf of each row in each tree."""
-    for row in range(inputs.shape[0]):
-        for output in range(roots.shape[0]):
-            node = roots[output]
-            while cut[node] >= 0:
-                # What is no number goes right; it lies in no box.
-                node = left[node] if inputs[row, cut[node]] < threshold[node] else right[node]
-            found[row, output] = left[node]
+    """Fills `found` (N, P) with the leaf of each row in each tree.
+
+    Some rows at a time go down a tree level by level: where one waits for memory, the next is looked at.
+    """
+    count = inputs.shape[0]
+    nodes = np.empty(min(count, _TOGETHER), np.int64)
+    for output in range(roots.shape[0]):
+        for first in range(0, count, _TOGETHER):
+            rows = min(_TOGETHER, count - first)
+            nodes[:rows] = roots[output]
+            going = True
+            while going:
+                going = False
+                for k in range(rows):
+                    node = nodes[k]
+                    column = cut[node]
+                    if column >= 0:
+                        going = True
+                        # Both are read, so that there is nothing to guess. What is no number goes right; it
+                        # lies in no box.
+                        below, above = left[node], right[node]
+                        nodes[k] = below if inputs[first + k, column] < threshold[node] else above
+            for k in range(rows):
+                found[first + k, output] = left[nodes[k]]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether.claims.tubes.controls import Boxed, Controls, Feedback
 from tether.claims.tubes.expansion import LESS_THAN_A_TURN
 from tether.claims.tubes.limits import TubeLimits, check_trusted, limits_of
-from tether.claims.tubes.step import Stepper, Taken
+from tether.claims.tubes.step import Stepper, Taken, within
 from tether.claims.tubes.ties import Carried, Rule, carried_states, check_carried
 from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array, Schema, check_known, check_matrix
@@ -350,9 +350,9 @@ class _Run:
     def through(cls, stepper: Stepper, lower: Array, upper: Array, controls: Controls, steps: int) -> _Run:
         """Steps until none is left or none can go on."""
         sets, taken = [stepper.begin(lower, upper)], []
-        ended, reasons = np.full(len(lower), -1), [""] * len(lower)
+        ended, reasons, box = np.full(len(lower), -1), [""] * len(lower), None
         for step in range(steps):
-            found = stepper.take(sets[-1], controls, step)
+            found = stepper.take(sets[-1], controls, step, box)
             for row, why in found.faults.items():
                 if ended[row] < 0:
                     ended[row], reasons[row] = step, why
@@ -360,6 +360,7 @@ class _Run:
                 break
             sets.append(_stopped(found.after, ended >= 0))
             taken.append(found)
+            box = found.box
         return cls(sets, taken, ended, reasons)
 
     def hulls(self, steps: int) -> tuple[Array, Array, Array]:
@@ -370,7 +371,7 @@ class _Run:
         delta = np.full((shape[0], steps, outputs), np.nan)
         for t, found in enumerate(self.sets):
             going = (self.ended < 0) | (self.ended >= t)
-            low, high = found.hull()
+            low, high = within(found.hull(), self.taken[t - 1].box if t > 0 else None)
             lower[going, t], upper[going, t] = low[going], high[going]
             if t > 0:
                 delta[going, t - 1] = self.taken[t - 1].delta[going]

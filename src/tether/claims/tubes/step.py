@@ -25,6 +25,8 @@ from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, least_useful, s
 from tether.data import Array, Schema
 from tether.programs import Program
 
+Ends = tuple[Array, Array]
+
 SPARE = 1e-9
 """What remainders are made larger by, so that other sound arithmetic than ours can show them again."""
 _WORTH = 0.1
@@ -50,6 +52,7 @@ class Taken:
         feedback: of controls by a policy, what is kept of these.
         carried: of states that are not predicted, likewise.
         faults: by row, why there is no step, in words.
+        box: (N, dx) lower and upper ends that hold the next states besides; None where none is kept.
     """
 
     after: Zonotopes
@@ -63,6 +66,7 @@ class Taken:
     feedback: Any = None
     carried: Any = None
     faults: dict[int, str] = field(default_factory=dict)
+    box: Ends | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +77,7 @@ class _Found:
     slope: Array
     apart: Array
     reach: Reach
+    box: Ends | None = None
 
     @classmethod
     def best(cls, lines: Lines, reach: Reach) -> _Found:
@@ -119,21 +124,33 @@ class Stepper:
         high = np.where(more > 0, np.nextafter(upper + more, np.inf), upper)
         return Zonotopes.boxes(low, high)
 
-    def take(self, states: Zonotopes, controls: Controls, step: int) -> Taken:
-        """One step of all rows; rows that cannot go on have a fault and are not to be used."""
-        with np.errstate(all="ignore"):  # what is not finite ends a tube
-            return self._take(states, controls, step)
+    @property
+    def boxed(self) -> bool:
+        """Whether a box is kept beside each set; only where steps need not be shown again from a file."""
+        return self.halvings > 0 and self.limits.boxed and not self.schema.angles and self.carried is None
 
-    def _take(self, states: Zonotopes, controls: Controls, step: int) -> Taken:
+    def take(self, states: Zonotopes, controls: Controls, step: int, box: Ends | None = None) -> Taken:
+        """One step of all rows; rows that cannot go on have a fault and are not to be used.
+
+        Args:
+            states: sets that hold them.
+            controls: what is applied.
+            step: which step.
+            box: ends (N, dx) that hold them besides.
+        """
+        with np.errstate(all="ignore"):  # what is not finite ends a tube
+            return self._take(states, controls, step, box)
+
+    def _take(self, states: Zonotopes, controls: Controls, step: int, box: Ends | None) -> Taken:
         inputs, feedback = controls.joined(states, step)
         if self.carried is not None:  # a generator of each control, so that those that follow have one number
             inputs = inputs.padded(states.generators.shape[2] + len(self.schema.controls))
-        lower, upper = inputs.hull()
+        lower, upper = within(inputs.hull(), box)
         faults = self._outside(lower, upper)
         for row in faults:  # anything that can be followed
             lower[row] = upper[row] = inputs.center[row] = self._somewhere(inputs.center[row])
         pieces = cut(lower, upper, inputs.center, self.schema.input_angles)
-        found = self._found(pieces)
+        found = self._found(pieces, (lower, upper))
         value, slope, apart = found.value, found.slope, found.apart * (1 + SPARE)
         reach = found.reach
         for row in np.flatnonzero(reach.unknown).tolist():
@@ -151,7 +168,8 @@ class Stepper:
         order = self.order
         after, kept = self._collected(center[:, order], generators[:, order], rest[:, order])
         line = (pieces.point, pieces.home, value, slope, apart)
-        return Taken(after, kept, *line, reach.delta, feedback, carried, faults)
+        following = found.box if self.boxed else None
+        return Taken(after, kept, *line, reach.delta, feedback, carried, faults, following)
 
     @property
     def order(self) -> NDArray[np.int64]:
@@ -159,7 +177,7 @@ class Stepper:
         schema = self.schema
         return np.argsort(np.concatenate([schema.advanced, carried_states(schema)]))
 
-    def _found(self, pieces: Pieces) -> _Found:
+    def _found(self, pieces: Pieces, ends: Ends) -> _Found:
         """The best line of each row and output, and how far the model may be from it."""
         parts = [self.limits.lines(pieces)]
         expansion = None if self.program is None else Expansion.of(self.program, pieces)
@@ -176,7 +194,32 @@ class Stepper:
         reach, shares = self._reach(lines, pieces, expansion, added)
         if shares is not None:
             reach = self._refined(lines, pieces, reach, shares)
-        return _Found.best(lines, reach)
+        found = _Found.best(lines, reach)
+        return replace(found, box=self._box(lines, reach, pieces, ends)) if self.boxed else found
+
+    def _box(self, lines: Lines, reach: Reach, pieces: Pieces, ends: Ends) -> Ends:
+        """(N, dx) what all candidates together say of next states over the box of the inputs.
+
+        Sums of D + 2 terms each are off by fewer units than are added.
+        """
+        schema = self.schema
+        order, base = np.argsort(schema.advanced), np.zeros((1, len(schema.inputs)))
+        start = np.zeros((1, len(schema.outputs)))
+        if self.limits.target == "increment":
+            base = np.eye(len(schema.inputs))[schema.advanced]
+            start = pieces.point[:, schema.advanced]
+        steep, value = lines.slope + base, lines.value + start
+        below, above = (end - pieces.point for end in ends)
+        reaches = np.maximum(np.abs(below), np.abs(above)) + np.abs(pieces.point)
+        sizes = np.abs(start) + np.abs(lines.value) + np.abs(reach.low) + np.abs(reach.high)
+        sizes = sizes + np.einsum("cnpd,nd->cnp", np.abs(lines.slope) + np.abs(base), reaches)
+        loss = (steep.shape[3] + 16) * EPS * sizes + FAINT
+        one, other = steep * below[:, None], steep * above[:, None]
+        low = (value + np.minimum(one, other).sum(axis=3) + reach.low - loss).max(axis=0)
+        high = (value + np.maximum(one, other).sum(axis=3) + reach.high + loss).min(axis=0)
+        # What is not known does not count, and the set says more than nothing.
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        return low[:, order], high[:, order]
 
     def _reach(
         self, lines: Lines, pieces: Pieces, expansion: Expansion | None, added: Added | None
@@ -283,6 +326,21 @@ class Stepper:
 
     def _somewhere(self, center: Array) -> Array:
         return np.clip(np.where(np.isfinite(center), center, 0.0), *self.limits.box)
+
+
+def within(hull: Ends, box: Ends | None) -> Ends:
+    """Ends (N, D) of which the first columns lie in a box as well."""
+    if box is None:
+        return hull
+    count = box[0].shape[1]
+    lower, upper = hull[0].copy(), hull[1].copy()
+    lower[:, :count], upper[:, :count] = (
+        np.maximum(lower[:, :count], box[0]),
+        np.minimum(upper[:, :count], box[1]),
+    )
+    # Roundings alone can make nothing of what is all but a point.
+    lost = ~(lower <= upper)
+    return np.where(lost, hull[0], lower), np.where(lost, hull[1], upper)
 
 
 def _together(

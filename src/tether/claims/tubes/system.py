@@ -18,14 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether.claims.rollout import rollout
-from tether.data import Array, Schema, Transitions, near
+from tether.data import HALF_TURN, Array, Schema, Transitions, near
 from tether.foundation.limits import check_whole
 from tether.model import Model
 
 _SHAPED_BY = 4
 """One episode in so many gives the band its shape, unless other data are given for that."""
-_QUANTILES, _FLOORS = (0.5, 0.9, 0.99), (0.0, 0.1, 0.25, 0.5, 1.0)
+_QUANTILES, _FLOORS = (0.5, 0.9, 0.99, 1.0), (0.0, 0.1, 0.25, 0.5, 1.0)
+_SHAPES: list[tuple[float | None, float]] = [(None, 1.0), *product(_QUANTILES, _FLOORS)]
 """Of errors after each step, and at least which share of the constant band: shapes to choose from."""
+_SPLITS = 20
+"""Of the episodes that these are chosen by."""
 _LEAST = 1e-9
 """Of the constant band, what the shape is at least, so that no score is infinite."""
 _MOST_STRETCHES = 20_000
@@ -115,26 +118,48 @@ def calibrate_system(
             "Hold out more episodes, or ask for less."
         )
     flat = np.maximum(np.quantile(shaping.max(axis=1), 0.9, axis=0), np.finfo(np.float64).tiny)
-    scale = _shape(shaping, shaped, flat, alpha)
+    # On the circle nothing is farther than half a turn.
+    most = np.array([HALF_TURN if name in model.schema.angles else np.inf for name in model.schema.states])
+    scale = _shape(shaping, shaped, flat, most, alpha, count, seed)
     factor = _factor((errors[:, 1:] / scale[1:]).max(axis=(1, 2)), episode, alpha)
     even = _factor((errors[:, 1:] / flat).max(axis=(1, 2)), episode, alpha)
-    half_width = factor * scale
+    half_width = np.minimum(factor * scale, most)
     half_width[0] = 0.0
-    return SystemBand(half_width, alpha, count, len(errors), even * flat)
+    return SystemBand(half_width, alpha, count, len(errors), np.minimum(even * flat, most))
 
 
-def _shape(errors: Array, episode: NDArray[Any], flat: Array, alpha: float) -> Array:
-    """(T + 1, dx) how a band may grow: of some shapes the narrowest for the errors it is made from.
+def _shape(
+    errors: Array, episode: NDArray[Any], flat: Array, most: Array, alpha: float, count: int, seed: int
+) -> Array:
+    """(T + 1, dx) how a band may grow: of some shapes the one that is narrowest for other episodes.
 
-    Errors (K, T + 1, dx) are of episodes that the factor does not look at, so that any choice is fair.
+    Errors (K, T + 1, dx) are of episodes that the factor does not look at: any choice is fair. But a shape
+    that suits the episodes it is made from may need a large factor for others, above all where few are
+    calibrated on: so each is made from some, its factor found on as many others as will be (`count`, or
+    half), and what counts is the mean width over such splits.
     """
+    names, rng = np.unique(episode), np.random.default_rng([seed, 0x5A])
+    others = max(1, min(count, len(names) // 2))
+    level = max(alpha, 1 / (others + 1))
+    widths = np.zeros(len(_SHAPES))
+    for _ in range(_SPLITS if len(names) > 1 else 0):
+        held = np.isin(episode, rng.permutation(names)[:others])
+        for number, scale in enumerate(_shapes(errors[~held], flat)):
+            factor = _factor((errors[held, 1:] / scale[1:]).max(axis=(1, 2)), episode[held], level)
+            widths[number] += (np.minimum(factor * scale[1:], most) / flat).mean()
+    return _shapes(errors, flat)[int(np.argmin(widths))]
+
+
+def _shapes(errors: Array, flat: Array) -> list[Array]:
+    """Of each of `_SHAPES` (T + 1, dx), the constant one first."""
     found = []
-    for share, floor in product(_QUANTILES, _FLOORS):
-        scale = np.maximum.accumulate(np.quantile(errors, share, axis=0), axis=0)
-        scale = np.maximum(scale, np.maximum(floor, _LEAST) * flat)
-        factor = _factor((errors[:, 1:] / scale[1:]).max(axis=(1, 2)), episode, alpha)
-        found.append((float((factor * scale[1:] / flat).mean()), scale))
-    return min(found, key=lambda one: one[0])[1]
+    quantiles = {share: np.quantile(errors, share, axis=0) for share in _QUANTILES}
+    for share, floor in _SHAPES:
+        grown = np.zeros_like(errors[0])
+        if share is not None:
+            grown = np.maximum.accumulate(quantiles[share], axis=0)
+        found.append(np.maximum(grown, max(floor, _LEAST) * flat))
+    return found
 
 
 def stretches(data: Transitions, steps: int) -> _Stretches:
