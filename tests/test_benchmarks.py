@@ -38,15 +38,20 @@ def test_every_file_is_run() -> None:
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As a process of its own would be, without the seconds that one takes to start."""
-    threads, before = torch.get_num_threads(), set(sys.modules)
+    threads = torch.get_num_threads()
+    _forget_parts()  # another test may have them at full size
     monkeypatch.setenv("TETHER_TINY", "1")
     monkeypatch.setattr(sys, "argv", ["benchmark"])
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.chdir(tmp_path)
     yield
     torch.set_num_threads(threads)
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(FOLDER)):
+    _forget_parts()
+
+
+def _forget_parts() -> None:
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(FOLDER)):
             del sys.modules[name]
 
 
