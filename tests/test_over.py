@@ -204,3 +204,9 @@ def test_what_is_typed(tmp_path):
     assert inputs_over(f"{source}:mine").__name__ == "mine"
     with pytest.raises(ValueError, match="`--over` must be module:function or file.py:function"):
         inputs_over("rows")
+
+
+def test_share_and_confidence_come_first():
+    assert Statistical(0.02, 1e-3) == Statistical(epsilon=0.02, beta=1e-3)
+    with pytest.raises(ValueError, match="`over` must be 'data', 'box'"):
+        Statistical(over=0.02)

@@ -173,8 +173,9 @@ def settled(over: Any, schema: Schema, *, data: Array, lower: Array, upper: Arra
 
 
 def check_over(over: Any) -> None:
-    """Raises where `over` is a word that says nothing."""
-    if isinstance(over, str) and over not in ("data", "box"):
+    """Raises where `over` is a word or a number that says nothing."""
+    word = isinstance(over, str)
+    if (word and over not in ("data", "box")) or (over is not None and not word and np.isscalar(over)):
         raise ValueError(
             f"`over` must be 'data', 'box', limits by name, rows, or a function (rng, count) -> rows; got "
             f"{over!r}."

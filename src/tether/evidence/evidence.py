@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -51,7 +51,8 @@ class Evidence(ABC):
     """Fresh draws that the claim rests on."""
     allowed: ClassVar[int] = 0
     """How many of them may exceed delta."""
-    over: ClassVar[Any] = None
+    # Without an annotation: a dataclass would put the field of that name of a level before all others.
+    over = cast(Any, None)
     """The distribution that these are from; None: what bounds are over."""
     refuted_by: ClassVar[str] = ""
     """What to do where a value of M is seen outside what this bounds it by."""
