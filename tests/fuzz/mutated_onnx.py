@@ -47,7 +47,8 @@ def a_table(random: Random, content: bytes, model: Any) -> bytes:
         old = values.reshape(-1)[place]
         factor = random.choice([0.0, 0.5, 0.999, 1.0000001, -1.0, 2.0])
         with np.errstate(invalid="ignore"):
-            values.reshape(-1)[place] = ~old if values.dtype == bool else (old * factor).astype(values.dtype)
+            new = ~old if values.dtype == bool else (old * factor).astype(values.dtype)
+            values.reshape(-1)[place] = new if new != old else old + 1
     tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
     return held.SerializeToString()
 
