@@ -42,6 +42,7 @@ def test_ridge_answers_are_held_out() -> None:
     changed = wanted.copy()
     changed[fold == 2] += 1e-9  # moves no penalty, and would move answers that had seen it
     assert np.array_equal(fit_ridge(features, changed, fold).held_out[fold == 2], found.held_out[fold == 2])
+    assert np.allclose(found.predict_held_out(features, fold), found.held_out, rtol=1e-12, atol=1e-12)
     # Of noise next to nothing is learned.
     assert (found.held_out**2).mean() < 0.1 * (wanted**2).mean()
 

@@ -1,6 +1,7 @@
 """Statistical evidence over inputs of the user's own: rows, a box, or what a function draws."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_a_claim_over_its_own_inputs_is_made_saved_and_verified(tmp_path, over, 
     given = over if callable(over) else None
     assert certify(load(path), parked_car.unicycle, over=given).claim == certificate.claim
     found = verify(path, parked_car.unicycle, over=given)
-    assert found.verified and "fresh draws" in found.statement
+    assert found.verified and "fresh draws" in found.statement and words in found.statement
 
 
 def test_draws_are_from_what_was_said():
@@ -210,3 +211,10 @@ def test_share_and_confidence_come_first():
     assert Statistical(0.02, 1e-3) == Statistical(epsilon=0.02, beta=1e-3)
     with pytest.raises(ValueError, match="`over` must be 'data', 'box'"):
         Statistical(over=0.02)
+
+
+def test_what_has_no_source_is_not_recognised(tmp_path):
+    """Two of them would be taken for one another."""
+    drawn = Drawn.by(partial(near_standstill), len(INPUTS))
+    with pytest.raises(CertificateError, match="`over` must be the function"):
+        drawn.given(partial(near_standstill))

@@ -194,6 +194,12 @@ def test_another_policy_or_rule_is_refused(model, made):
         _verify(model, made, carried=None)
 
 
+@pytest.mark.parametrize("made", ["box"], indirect=True)
+def test_a_policy_that_a_tube_has_no_use_for_is_refused(model, made):
+    with pytest.raises(ValueError, match="`policy` must be left out"):
+        _verify(model, made, policy=policy)
+
+
 def test_what_is_not_predicted_must_be_carried(model):
     with pytest.raises(ValueError, match="a tube must predict every state.*with `carried`"):
         tube(model[0], pendulum, START, ([-0.1], [0.1]), steps=2)

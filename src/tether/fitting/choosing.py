@@ -222,7 +222,7 @@ def _carried(
     share: Array,
     gain: Array,
 ) -> float:
-    """What is left of the gain (P,) when rollouts are asked too, each by the network that never saw it."""
+    """What is left of the gain (P,) when rollouts are asked too, each by what never saw its episode."""
     frame, schema, scale = model.frame, model.schema, model.frame.outputs.scale
     device, dx = frame.input_center.device, len(schema.states)
 
@@ -232,8 +232,9 @@ def _carried(
         limits = model.limits(inputs)
         features = frame.features(torch.from_numpy(inputs).to(device))
         answers = ensemble(features.to(ensemble.weights[0].dtype)).double().cpu().numpy()
-        averaged = answers[rows.fold[began], np.arange(len(began))]
-        linear = features.cpu().numpy() @ ridge.weights.T + ridge.intercept
+        fold = rows.fold[began]
+        averaged = answers[fold, np.arange(len(began))]
+        linear = ridge.predict_held_out(features.cpu().numpy(), fold)
         correction = factor[:, None] * gain * (linear + share * (averaged - linear))
         target = np.clip(limits.anchor + scale * correction, limits.lower, limits.upper)
         return frame.base(inputs[:, :dx]) + target

@@ -110,7 +110,7 @@ def statistical_claim(epsilon: float, beta: float, draws: int, allowed: int, dis
 def over_rows(count: int, digest: str) -> str:
     """A distribution: one of the rows with this SHA-256."""
     return (
-        f"a row drawn uniformly from {count:,} rows (SHA-256 {digest[:16]}), drawn again if it is outside "
+        f"a row drawn uniformly from {count:,} rows (SHA-256 {digest}), drawn again if it is outside "
         "the domain; of other rows this says nothing"
     )
 
@@ -125,7 +125,7 @@ def over_box(names: Sequence[str], lower: Sequence[float], upper: Sequence[float
 
 def over_drawn(name: str, digest: str | None) -> str:
     """A distribution: what a function draws."""
-    source = "whose source Python cannot show" if digest is None else f"source SHA-256 {digest[:16]}"
+    source = "whose source Python cannot show" if digest is None else f"source SHA-256 {digest}"
     return f"what the function {name} ({source}) draws, drawn again if it is outside the domain"
 
 

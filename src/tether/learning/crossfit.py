@@ -42,11 +42,22 @@ class Ridge:
         weights: (P, F).
         intercept: (P,).
         held_out: (N, P) at each row, by what the other folds alone would have given.
+        fold_weights: (K, P, F) without each of the folds.
+        fold_intercepts: (K, P).
     """
 
     weights: Array
     intercept: Array
     held_out: Array
+    fold_weights: Array
+    fold_intercepts: Array
+
+    def predict_held_out(self, features: Array, fold: Numbers) -> Array:
+        """(N, P) at features (N, F), each without its fold (N,)."""
+        found = np.empty((len(features), len(self.intercept)))
+        for k, (weights, intercept) in enumerate(zip(self.fold_weights, self.fold_intercepts, strict=True)):
+            found[fold == k] = features[fold == k] @ weights.T + intercept
+        return found
 
 
 def weigh_episodes(wanted: Array, episodes: NDArray) -> Array:
@@ -84,7 +95,8 @@ def fit_ridge(features: Array, wanted: Array, fold: Numbers, weight: Array | Non
         better = error < least
         held_out[:, better], least[better], penalties[better] = answers[:, better], error[better], penalty
     weights, intercept = _Path.of(features, wanted, weight).solve(penalties)
-    return Ridge(weights, intercept, held_out)
+    without = [path.solve(penalties) for path in paths]
+    return Ridge(weights, intercept, held_out, *map(np.array, zip(*without, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

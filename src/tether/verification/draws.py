@@ -154,6 +154,11 @@ def _own(claim: Claim, over: dict[str, Any], rng: np.random.Generator, sampler: 
             "hold. Pass it as `over` (command line: `--over file.py:function`)."
         )
     known = TrustedModel(sampler)
+    if known.source_digest is None:
+        raise CertificateError(
+            f"not verified: the function given, {known.name}, has no source that it could be recognised by. "
+            "Pass a function that is written in a file."
+        )
     if (known.name, known.source_digest) != (over["name"], over["sha256"]):
         raise CertificateError(
             f"not verified: the claim is over what the function {over['name']} draws; the function given, "

@@ -178,6 +178,8 @@ class Rules:
             "every output must be the next value of a state",
         )
         for name, needed, given in (("policy", feedback, policy), ("carried", followed, carried)):
+            if given is not None and not needed:
+                raise ValueError(f"`{name}` must be left out: the tube has no use for it; got a function.")
             if needed and given is None:
                 known = content["controls"].get("name") if name == "policy" else content["carried"]
                 raise ValueError(f"`{name}` must be given: the tube is of {what.shown(known)}; got none.")

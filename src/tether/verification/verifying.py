@@ -16,7 +16,7 @@ from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
 from tether.verification.claim import ROUNDOFF, Claim, Content, claim_of, read_content
 from tether.verification.construction import verify_direct, verify_monotone
-from tether.verification.draws import draw, refuted
+from tether.verification.draws import distribution_words, draw, refuted
 from tether.verification.evaluation import circular, values_at
 from tether.verification.verdict import Verification
 from tether.verification.written import check_certificate, delta_of
@@ -175,7 +175,8 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
         )
     return (
         f"Not refuted: of {draws.count} fresh draws {draws.exceeded} exceeded delta, which is credible if at "
-        f"most a share {claim.epsilon:g} of all do. That it does so with confidence 1 - β is not tested."
+        f"most a share {claim.epsilon:g} of all do. That it does so with confidence 1 - β is not tested. A "
+        f"draw is: {distribution_words(claim)}. Of inputs that are not drawn so this says nothing."
     )
 
 
