@@ -205,3 +205,12 @@ def test_what_is_not_predicted_must_be_carried(model):
         tube(model[0], pendulum, START, ([-0.1], [0.1]), steps=2)
     with pytest.raises(ValueError, match="`carried` must return 2 columns"):
         tube(model[0], pendulum, START, ([-0.1], [0.1]), steps=2, carried=lambda x, u, y: y[:, :1])
+
+
+def test_a_tube_that_ends_where_it_begins_is_verified(model):
+    away = ([50.0, 50.0, 0.0, 0.0], [50.1, 50.1, 0.1, 0.1])
+    found = tube(model[0], pendulum, away, ([-0.1], [0.1]), steps=3, carried=carried)
+    assert not found.complete
+    path = model[1].parent / "nowhere.json"
+    save_tube(found, path)
+    assert verify_tube(path, pendulum, model[1], carried=carried).moves == 0

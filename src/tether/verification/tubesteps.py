@@ -107,6 +107,8 @@ def first_unshown(
     network: FileNetwork | None = None,
 ) -> str | None:
     """What cannot be shown of the first step that fails; None where all can be."""
+    if not tasks:  # it ended where it began
+        return None
     outputs = len(claim.schema.outputs)
     show = partial(_unshown, claim, program, tasks, network, _pieces(claim.schema.input_angles, tasks))
     for output, reason in enumerate(current().map(show, zip(range(outputs)))):
