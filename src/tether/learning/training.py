@@ -618,7 +618,8 @@ def _restore(run: _Run, path: Path, digest: str) -> None:
 def _take_up(run: _Run, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
     _load(run.model.network, tensors, "network.")
     run.best = {n.removeprefix("best."): v for n, v in tensors.items() if n.startswith("best.")}
-    run.averages = [tensors[f"average.{place}"] for place in range(len(run.averages))]
+    device = next(iter(run.parameters)).device
+    run.averages = [tensors[f"average.{place}"].to(device) for place in range(len(run.averages))]
     if [v.shape for v in run.averages] not in ([], [v.shape for v in run.parameters]):
         raise ValueError("the means of the weights are not those of this network")
     own = run.model.network.state_dict()
