@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 
@@ -149,6 +150,18 @@ def same(one: tether.Model, two: tether.Model) -> bool:
 def test_pieces_come_back_in_order(executor) -> None:
     assert list(executor.map(squared, zip(range(50)))) == [k**2 for k in range(50)]
     assert list(executor.map(squared, [])) == []
+
+
+class _AllAtOnce(joblib.parallel.ThreadingBackend):
+    """As Ray's: no results before all are there."""
+
+    supports_return_generator = False
+
+
+def test_a_backend_without_generators_gives_them_back_in_order() -> None:
+    joblib.register_parallel_backend("all at once", _AllAtOnce)
+    with joblib.parallel_config("all at once"):
+        assert list(Processes(2).map(squared, zip(range(50)))) == [k**2 for k in range(50)]
 
 
 def test_a_cluster_gives_them_back_in_order(client) -> None:

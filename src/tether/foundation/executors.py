@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import cloudpickle
 import joblib
 from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.parallel import get_active_backend
 
 from tether.foundation.errors import ClusterError
 
@@ -82,7 +83,10 @@ class Processes(Executor):
 
     def _run(self, function: Callable[..., Result], pieces: list[Piece]) -> Iterator[Result]:
         # Sent as they are: Numba would compile anew for arrays that joblib had mapped read-only.
-        settings: Any = {"return_as": "generator", "max_nbytes": None, "batch_size": 1}
+        # Ray's backend gives all results at once or none.
+        backend: Any = get_active_backend()[0]
+        returned = "generator" if backend.supports_return_generator else "list"
+        settings: Any = {"return_as": returned, "max_nbytes": None, "batch_size": 1}
         parallel = joblib.Parallel(n_jobs=self.jobs, **settings)
         found: Any = parallel(joblib.delayed(function)(*piece) for piece in pieces)
         return found
