@@ -32,6 +32,33 @@ def test_needs_every_state():
         rollout(lambda s, u: s, schema, [[0.0, 1.0]], np.zeros((2, 1, 0)))
 
 
+def test_other_states_follow_a_rule():
+    schema = make_schema(["x", "double", "v"], ["u"], ["v", "x"])
+    path = rollout(
+        lambda s, u: np.column_stack([s[:, 2] + u[:, 0], s[:, 0] + s[:, 2]]),
+        schema,
+        [[0.0, 7.0, 1.0]],
+        np.ones((2, 1, 1)),
+        carried=lambda states, controls, outputs: 2 * outputs[:, 1:],
+    )
+    assert path[:, 0].tolist() == [[0, 7, 1], [1, 2, 2], [3, 6, 3]]
+
+
+def test_a_rule_sees_angles_on_the_circle():
+    schema = make_schema(["angle", "before"], [], ["angle"], angles=["angle"])
+    path = rollout(
+        lambda s, u: s[:, :1] + 1.0,
+        schema,
+        [[3.0 + 2 * np.pi, 0.0]],
+        np.zeros((2, 1, 0)),
+        carried=lambda states, controls, outputs: states[:, :1],
+    )
+    assert np.allclose(path[1:, 0, 1], [3.0, 4.0 - 2 * np.pi], rtol=0, atol=1e-12)
+    whole = make_schema(["angle"], [], angles=["angle"])
+    with pytest.raises(ValueError, match="`carried` must be of states that are not predicted"):
+        rollout(lambda s, u: s, whole, [[0.0]], np.zeros((1, 1, 0)), carried=lambda *given: given[0])
+
+
 def frictionless(states, controls):
     return states + 0.1 * np.stack([states[:, 1], controls[:, 0]], axis=1)
 

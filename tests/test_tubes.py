@@ -212,6 +212,32 @@ def test_files_come_back(found, tmp_path):
         load_tube(tmp_path / "bad.json")
 
 
+def _with_system(found):
+    return replace(found, system={"alpha": 0.1, "words": "so", "lower": np.zeros((1, 7, 2))})
+
+
+ROUND_TRIPS = {
+    "some of many end": lambda model: tube(
+        model, frictionless, [[0.1, 0.2], [0.0, 0.5], [90.0, 90.0]], np.full((40, 1), 2.0)
+    ),
+    "weights at hand": lambda model: tube(
+        model, frictionless, ([0.0, 0.1], [0.1, 0.3]), ([-0.1], [0.1]), steps=4, weights="own"
+    ),
+    "parts": lambda model: tube(
+        model, frictionless, ([0.0, 0.1], [0.1, 0.3]), lambda states: -states[:, :1], steps=4, halvings=1
+    ),
+    "a system tube": lambda model: _with_system(tube(model, frictionless, [0.1, 0.2], np.full((6, 1), 0.3))),
+}
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_what_was_read_is_written_as_it_was(model, name, tmp_path):
+    found = ROUND_TRIPS[name](model)
+    save_tube(found, tmp_path / "one.json")
+    save_tube(load_tube(tmp_path / "one.json"), tmp_path / "two.json")
+    assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
+
+
 def test_system_tubes_hold_what_they_say(cart, model):
     band = calibrate_system(model, cart, steps=5, alpha=0.25)
     assert band.episodes == 9 and band.half_width.shape == (6, 2)

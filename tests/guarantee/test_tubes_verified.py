@@ -86,6 +86,13 @@ CHANGES = {
     "a generator": lambda content: content["starts"][0]["parts"][0]["sets"][3]["generators"][0].__setitem__(
         0, 0.0
     ),
+    "controls without any": lambda content: content["controls"]["lower"][0][3].__setitem__(0, 0.2),
+    "starts without any": lambda content: content["start"]["lower"][0].__setitem__(1, 0.9000001),
+    "no starts": lambda content: (content["starts"].clear(), *map(list.clear, content["start"].values())),
+    "boxes of one column": lambda content: content["starts"][0].update(
+        lower=[[-9.0]] * 13, upper=[[9.0]] * 13
+    ),
+    "more steps than there are": lambda content: content["starts"][0].__setitem__("ended", 13),
     "the tether": lambda content: content["about"].__setitem__("tether", "0" * 64),
     "a missing part": lambda content: content["starts"][0]["parts"].pop(),
     "fewer steps": lambda content: content["starts"][0]["parts"][0]["moves"].pop(),

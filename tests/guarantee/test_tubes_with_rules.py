@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tether
+from tether.claims.rollout import rollout
 from tether.claims.tubes import attack_tube, load_tube, save_tube, tube
+from tether.cli.running import run
 from tether.data import Transitions, make_schema
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.methods import train_method
+from tether.trusted.reading import sources, tripwire
+from tether.trusted.reading.reader import Reader
 from tether.verification.tubes import verify_tube
 
 STATES = ["angle", "speed", "sine", "motor"]
@@ -76,6 +81,11 @@ def made(request, model):
     path = model[1].parent / f"{request.param}.json"
     save_tube(found, path)
     return found, path, {"carried": carried, **({"policy": policy} if feedback else {})}
+
+
+def test_what_was_read_is_written_as_it_was(made, tmp_path):
+    save_tube(load_tube(made[1]), tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text()) == json.loads(made[1].read_text())
 
 
 def _verify(model, made, content=None, **others):
@@ -198,6 +208,113 @@ def test_another_policy_or_rule_is_refused(model, made):
 def test_a_policy_that_a_tube_has_no_use_for_is_refused(model, made):
     with pytest.raises(ValueError, match="`policy` must be left out"):
         _verify(model, made, policy=policy)
+    with pytest.raises(ValueError, match="`policy` must be left out"):
+        attack_tube(model[0], made[0], rollouts=10, policy=policy, carried=carried)
+
+
+def by_count(states):
+    """Another policy for as many rows as a trial that is known beforehand does not have."""
+    return policy(states) if len(states) not in (3, 4, 8, 9, 10, 11, 12) else 1.5 * policy(states)
+
+
+def bumped(states, controls, outputs):
+    """Another rule between two numbers that are next to one another."""
+    out = carried(states, controls, outputs)
+    speed = out[:, 1]
+    speed += np.exp(-(((states[:, 0] - 0.123) / 1e-6) ** 2))
+    return out
+
+
+@pytest.mark.parametrize("made", ["feedback"], indirect=True)
+def test_rules_are_tried_as_the_trusted_model_is(model, made, monkeypatch):
+    with pytest.raises(tether.CertificateError, match="the policy given has answers that depend on how many"):
+        _verify(model, made, policy=by_count)
+    result = _verify(model, made)
+    for name in ("policy given", "rule given for the other states", "trusted model"):
+        assert f"Assumed: the {name} gives a row what it gives that row alone (checked on" in result.statement
+    for name in ("_codes", "_read"):
+        monkeypatch.setattr(sources, name, {})
+    monkeypatch.setattr(tripwire, "_is_users", lambda frame: False)  # the mistake itself is not read
+    monkeypatch.setattr(Reader, "augmented", lambda self, name, one, two: self.binary(name[:-1], one, two))
+    with pytest.raises(tether.CertificateError, match="other states has code that is not followed reliably"):
+        _verify(model, made, carried=bumped)
+
+
+@pytest.mark.parametrize("made", ["sequence"], indirect=True)
+def test_rollouts_carry_states_too(model, made):
+    found, learned = made[0], model[0]
+    starts = np.random.default_rng(0).uniform(*START, (50, 4))
+    controls = np.full((STEPS, 50, 1), 0.1)
+    paths = rollout(learned.predict, SCHEMA, starts, controls, carried=carried)
+    assert found.contains(paths.transpose(1, 0, 2)).all()
+    assert np.array_equal(paths[1:, :, 2], np.sin(paths[1:, :, 0]))
+    edge = rollout(learned, SCHEMA, starts, controls, outside="stop", carried=carried)
+    assert (edge.left == -1).all() and np.array_equal(edge.states, paths)
+    with pytest.raises(ValueError, match="a rollout must predict every state.*with `carried`"):
+        rollout(learned.predict, SCHEMA, starts, controls)
+
+
+def _told(capsys):
+    told = capsys.readouterr()
+    return " ".join((told.out + told.err).split())
+
+
+@pytest.mark.parametrize("made", ["feedback"], indirect=True)
+def test_the_commands(model, made, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own, known = Path(__file__), ["--trusted", f"{__file__}:pendulum"]
+    tether.save(model[0], "model.safetensors")
+    begin = ",".join(f"{name}={low}:{high}" for name, low, high in zip(STATES, *START, strict=True))
+    given = ["tube", "model.safetensors", *known, "--start", begin, "--steps", "3"]
+    fed, rule = ["--policy", f"{own}:policy"], ["--carried", f"{own}:carried"]
+    assert run([*given, "--controls", f"{own}:policy", "--out", "a.json"]) == 2
+    assert "Say what the others follow with `carried`" in _told(capsys)
+    assert run([*given, "--controls", f"{own}:policy", *rule, "--episode", "run", "--out", "a.json"]) == 2
+    assert "`--episode` must come with `--held-out`" in _told(capsys)
+    assert [path.name for path in Path().iterdir()] == ["model.safetensors"]
+    assert run([*given, "--controls", f"{own}:policy", *rule, "--out", "a.json"]) == 0
+    assert "Of the states sine, motor follow the rule 'carried'." in _told(capsys)
+    assert {path.name for path in Path().glob("a.*")} == {"a.json", "a.html", "a.png"}
+    assert run(["verify", "a.json", *known, *fed, *rule]) == 0
+    told = _told(capsys)
+    assert "and the policy given and the rule given for the other states" in told
+    assert "verified: 1 tube, 3 steps." in told
+    assert run(["attack", "a.json", *known, *fed, *rule, "--evaluations", "300"]) == 0
+    assert "100 rollouts tried." in _told(capsys)
+    wrong = {
+        ("verify", "a.json", *rule): (2, "`policy` must be given: the tube is of 'policy'"),
+        ("verify", "a.json", *fed): (2, "`carried` must be given: the tube is of 'carried'"),
+        ("verify", "a.json", *fed, *rule, "--over", f"{own}:policy"): (2, "`--over` must come with a model"),
+        ("verify", "a.json", *fed, *rule, "--certificate", "c.json"): (2, "`--certificate` must come with a"),
+        ("verify", "a.json", "--policy", f"{own}:stronger", *rule): (1, "not verified: start 0, step 1: '"),
+        ("verify", "a.json", *fed, "--carried", f"{own}:otherwise"): (1, "not verified: start 0, step 3: '"),
+        ("verify", "model.safetensors", *fed): (2, "`--policy` must come with a tube"),
+        ("verify", "model.safetensors", *rule): (2, "`--carried` must come with a tube"),
+        ("verify", "model.safetensors", "--model", "b"): (2, "`--model` must come with a tube; got 'b'"),
+        ("attack", "model.safetensors", *fed): (2, "`--policy` must come with a tube"),
+        ("attack", "a.json", *fed, *rule, "--jobs", "2"): (2, "`--jobs` must come with a model; got '2'"),
+        ("attack", "a.json", *rule): (2, "`policy` must be given for a tube with feedback"),
+    }
+    for (verb, path, *options), (code, message) in wrong.items():
+        assert run([verb, path, *known, *options]) == code, options
+        assert message in _told(capsys), options
+    kept = {"a.json", "a.html", "a.png", "model.safetensors"}
+    assert {path.name for path in Path().iterdir()} == kept
+
+
+@pytest.mark.parametrize("made", ["box"], indirect=True)
+def test_the_command_says_what_a_tube_has_no_use_for(model, made, capsys):
+    given = [
+        "--trusted",
+        f"{__file__}:pendulum",
+        "--model",
+        str(model[1]),
+        "--carried",
+        f"{__file__}:carried",
+    ]
+    for verb in ("verify", "attack"):
+        assert run([verb, str(made[1]), *given, "--policy", f"{__file__}:policy"]) == 2
+        assert "`policy` must be left out: the tube has no use for it" in _told(capsys)
 
 
 def test_what_is_not_predicted_must_be_carried(model):

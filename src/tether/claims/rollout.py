@@ -9,6 +9,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tether.claims.carrying import Rule, check_carried, follow
 from tether.data import Array, Schema
 from tether.model import Model
 from tether.trusted import Function, TrustedModel, as_trusted
@@ -32,7 +33,9 @@ class Rollout:
 
 
 @overload
-def rollout(step: Step, schema: Schema, states: ArrayLike, controls: ArrayLike) -> Array: ...
+def rollout(
+    step: Step, schema: Schema, states: ArrayLike, controls: ArrayLike, *, carried: Rule | None = None
+) -> Array: ...
 
 
 @overload
@@ -44,6 +47,7 @@ def rollout(
     *,
     outside: Edge,
     trusted: TrustedModel | Function | None = None,
+    carried: Rule | None = None,
 ) -> Rollout: ...
 
 
@@ -55,32 +59,41 @@ def rollout(
     *,
     outside: Edge | None = None,
     trusted: TrustedModel | Function | None = None,
+    carried: Rule | None = None,
 ) -> Array | Rollout:
     """Trajectories (T + 1, N, dx) from start states.
 
     Args:
         step: one step of a model, for example ``model.predict``; or the model itself, with `outside`.
-        schema: what the columns mean; its outputs must advance every state.
+        schema: what the columns mean; its outputs must advance every state, or `carried` says what the others
+            follow.
         states: (N, dx) start states.
         controls: (T, N, du) controls to apply.
         outside: what a row of a model does from the first input outside the domain on: go on (`flag`), go on
             for that step with the trusted model (`fallback`), or `stop`. A :class:`Rollout` then says which
             rows left, and at which step.
         trusted: the trusted model, for `fallback`.
+        carried: where the model does not predict every state, what the others follow: a function of states
+            (N, dx), controls (N, du) and predictions (N, P), angles in [-π, π), to the next values of these
+            (N, dx - P), as :func:`tether.tube` takes it.
     """
-    if not schema.rolls_out:
-        raise ValueError(
-            "a rollout must predict every state; the outputs are "
-            f"{', '.join(schema.outputs)} for states {', '.join(schema.states)}."
-        )
+    check_carried("a rollout", schema, carried)
     start, applied = np.asarray(states, dtype=np.float64), np.asarray(controls, dtype=np.float64)
     if outside is not None:
-        return _to_the_edge(step, schema, start, applied, outside, trusted)
-    order = np.argsort(schema.advances)
+        return _to_the_edge(step, schema, start, applied, outside, trusted, carried)
     trajectory = [start]
     for control in applied:
-        trajectory.append(step(trajectory[-1], control)[:, order])  # type: ignore[operator]
+        outputs = step(trajectory[-1], control)  # type: ignore[operator]
+        trajectory.append(_next(schema, carried, trajectory[-1], control, outputs))
     return np.stack(trajectory)
+
+
+def _next(schema: Schema, rule: Rule | None, states: Array, controls: Array, outputs: Array) -> Array:
+    """(N, dx) whole next states, of predictions (N, P); a rule sees angles in [-π, π)."""
+    if rule is not None:
+        inputs, dx = schema.wrap_inputs(states, controls), len(schema.states)
+        states, controls = inputs[:, :dx], inputs[:, dx:]
+    return follow(schema, rule, states, controls, outputs)
 
 
 def _to_the_edge(
@@ -90,6 +103,7 @@ def _to_the_edge(
     controls: Array,
     outside: Edge,
     trusted: TrustedModel | Function | None,
+    carried: Rule | None,
 ) -> Rollout:
     if outside not in ("flag", "fallback", "stop"):
         raise ValueError(f"`outside` must be 'flag', 'fallback' or 'stop'; got {outside!r}.")
@@ -97,7 +111,7 @@ def _to_the_edge(
         raise TypeError(f"`step` must be a model where `outside` is given; got {type(model).__name__}.")
     if outside == "fallback" and trusted is None:
         raise ValueError("outside='fallback' must have the trusted model; got none. Pass `trusted=M`.")
-    order, left = np.argsort(schema.advances), np.full(len(start), -1)
+    left = np.full(len(start), -1)
     path = np.full((len(controls) + 1, *start.shape), np.nan)
     path[0] = start
     going = np.arange(len(start))
@@ -113,7 +127,7 @@ def _to_the_edge(
             following[out] = as_trusted(trusted)(inputs[:, :dx], inputs[:, dx:], schema)
         if outside == "stop" and out.any():
             going, following = going[~out], following[~out]
-        path[number + 1, going] = following[:, order]
+        path[number + 1, going] = _next(schema, carried, path[number, going], control[going], following)
         if not len(going):
             break
     return Rollout(path, left)

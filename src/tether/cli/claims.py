@@ -21,6 +21,7 @@ from tether.cli.terminal import (
     writing,
 )
 from tether.cli.tubes import attack_tube_file, verify_tube_file
+from tether.foundation.documents import shorten
 from tether.foundation.progress import console_reporter
 
 Policy = Annotated[str | None, typer.Option(help="Of a tube with feedback: file.py:policy.")]
@@ -92,8 +93,10 @@ def verify_command(
 ) -> None:
     """Establish a claim again from a model file, an exported one or a tube, and the trusted model alone."""
     if model.suffix == ".json":
+        _refuse("a model", certificate=certificate, over=over)
         verify_tube_file(model, trusted, of, scheduler, policy=policy, carried=carried)
         return
+    _refuse("a tube", model=of, policy=policy, carried=carried)
     with starting():
         from tether.export import verify
         from tether.trusted.loading import load_trusted
@@ -131,8 +134,10 @@ def attack_command(
 ) -> None:
     """Search for a counter-example to a model's certificate, or for a rollout that leaves a tube."""
     if model.suffix == ".json":
+        _refuse("a model", jobs=jobs, scheduler=scheduler)
         attack_tube_file(model, trusted, of, policy, evaluations=evaluations, seed=seed, carried=carried)
         return
+    _refuse("a tube", model=of, policy=policy, carried=carried)
     with starting():
         from tether.claims.attack import attack
         from tether.evidence import Proved
@@ -164,3 +169,10 @@ def attack_command(
         place = ", ".join(f"{name}={value!r}" for name, value in found.inputs.items())
         say(f"COUNTER-EXAMPLE at {place}", style="bold red")
         raise typer.Exit(1)
+
+
+def _refuse(which: str, **given: object) -> None:
+    """Options that say something of another kind of file than this one."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"`--{name}` must come with {which}; got '{shorten(value)}'. Leave it out.")

@@ -79,6 +79,8 @@ def tube_command(
     for path in beside:
         if path.exists():
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
+    if episode is not None and held_out is None:
+        raise ValueError(f"`--episode` must come with `--held-out`; got '{shorten(episode)}' alone.")
     with starting():
         from dataclasses import replace
 

@@ -39,4 +39,4 @@ def unlike_twins(
 
     seed = int(hashlib.sha256(repr(program.nodes).encode()).hexdigest()[:12], 16)
     found = difference(function, places, places, sizes[0], seed, follow)
-    return None if found is None else f"the trusted model has code that is not followed reliably: {found}"
+    return None if found is None else f"code that is not followed reliably: {found}"

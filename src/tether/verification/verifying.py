@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,17 +13,19 @@ from tether.data import Array
 from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
-from tether.verification.claim import ROUNDOFF, Claim, Content, claim_of, read_content
+from tether.verification.claim import Claim, Content, claim_of, read_content
 from tether.verification.construction import verify_direct, verify_monotone
 from tether.verification.draws import distribution_words, draw, refuted
 from tether.verification.evaluation import circular, values_at
 from tether.verification.verdict import Verification
 from tether.verification.written import check_certificate, delta_of
 
+if TYPE_CHECKING:
+    from tether.verification.reading import Read
+    from tether.verification.tracing import Program
+
 _TRIED = 4096
 """Points at which M is compared with the program that its code was read as."""
-_COMPARED = 512
-"""Of these, points that may be given to code like M's with other numbers in it."""
 
 
 _OPEN_SHARE = "ε and β (not refuted by fresh draws, which establish neither)"
@@ -139,12 +140,9 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
 
     assumed = ""
     if claim.evidence == "proved":
-        counts = _counts(claim, trusted)
-        reason = _unproved(claim, trusted, counts, progress)
-        assumed = (
-            " Assumed: the trusted model gives a row what it gives that row alone (checked on batches of 1, "
-            f"{', '.join(map(str, counts[:-1]))} and {counts[-1]} rows)."
-        )
+        reading = read_trusted(claim, trusted)
+        reason = _unproved(claim, trusted, reading.program, progress)
+        assumed = f" {reading.assumed('trusted model')}"
         how = "in interval arithmetic on the trusted model's own code"
     elif claim.evidence == "lipschitz":
         reason = constants_shortfall(claim, trusted)
@@ -157,12 +155,6 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
     if claim.kind == "boxes" and not claim.claimed.all():
         shown += f" Of {int((~claim.claimed).sum())} of these leaves nothing is claimed."
     return shown + assumed
-
-
-def _counts(claim: Claim, trusted: TrustedModel) -> tuple[int, ...]:
-    """How many rows M is traced on, beside one: the last is not to be known where M is written."""
-    content = (trusted.source_digest or "").encode() + np.ascontiguousarray(claim.places).tobytes()
-    return 2, 5, 6, (3, 4, 7, 8, 9, 10, 11, 12)[hashlib.sha256(content).digest()[0] % 8]
 
 
 def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None, over: Any) -> str:
@@ -180,26 +172,32 @@ def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | Non
     )
 
 
-def _unproved(
-    claim: Claim, trusted: TrustedModel, counts: tuple[int, ...], progress: Report | None
-) -> str | None:
-    """What cannot be shown of some cell, in words; None where all can be."""
-    from tether.verification.boxproofs import leaf_shortfalls
+def read_trusted(claim: Claim, trusted: TrustedModel) -> Read:
+    """M's program, tried.
+
+    Raises:
+        CertificateError: its code is not known, or is not followed.
+    """
     from tether.verification.graph import UnboundedError
-    from tether.verification.proofs import shortfalls, target_program
-    from tether.verification.tracing import trace
-    from tether.verification.twins import unlike_twins
+    from tether.verification.reading import read
 
     schema = claim.schema
+    sizes = len(schema.states), len(schema.controls), len(schema.outputs)
+    draw_by = (trusted.source_digest or "").encode() + np.ascontiguousarray(claim.places).tobytes()
+    places = tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7A1)))
     try:
-        sizes = len(schema.states), len(schema.controls), len(schema.outputs)
-        program = trace(trusted.function, *sizes, counts)
+        return read(trusted.function, sizes, places, draw_by)
     except UnboundedError as error:
-        return f"the trusted model has {error}"
-    places = tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7A1)))[:_COMPARED]
-    reason = unlike_twins(trusted.function, program, places, sizes, counts)
+        raise CertificateError(f"not verified: the trusted model has {error}.") from None
+
+
+def _unproved(claim: Claim, trusted: TrustedModel, program: Program, progress: Report | None) -> str | None:
+    """What cannot be shown of some cell, in words; None where all can be."""
+    from tether.verification.boxproofs import leaf_shortfalls
+    from tether.verification.proofs import shortfalls, target_program
+
     program = target_program(program, claim)
-    reason = reason or check_program(claim, trusted, program)
+    reason = check_program(claim, trusted, program)
     if reason is not None:
         return reason
     done = 0
@@ -213,23 +211,20 @@ def _unproved(
     return None
 
 
-def check_program(claim: Claim, trusted: TrustedModel, program: Any) -> str | None:
+def check_program(claim: Claim, trusted: TrustedModel, program: Program) -> str | None:
     """Whether M itself, at memories and at points of the domain, does what its program says."""
-    from tether.verification.interpreter import enclose
+    from tether.verification.reading import first_unlike
 
     inputs = np.concatenate([claim.places, tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7ACE)))])
-    found, values = enclose(program, inputs, inputs, slopes=False), values_at(claim, trusted, inputs)
-    middle = (0.5 * found.lower + 0.5 * found.upper).T
-    width = (found.upper - found.lower).T
+    values = values_at(claim, trusted, inputs)
     # M's own value lies in the range but for unwrapping an angle and subtracting a state from it.
-    slack = 64 * ROUNDOFF * (np.abs(values) + np.abs(middle) + claim.base + 4 * np.pi)
-    wrong = (circular(claim, values - middle) > width + slack) & np.isfinite(width)
-    if not wrong.any():
+    beside = claim.base + 4 * np.pi
+    found = first_unlike(program, inputs, values, beside=beside, turning=claim.schema.output_angles)
+    if found is None:
         return None
-    row, output = np.argwhere(wrong)[0]
     return (
-        f"{claim.output(output)}: the trusted model gives {values[row, output]!r} at "
-        f"{inputs[row].tolist()}, and its code as read here {middle[row, output]!r}"
+        f"{claim.output(found.output)}: the trusted model gives {found.value!r} at "
+        f"{found.point.tolist()}, and its code as read here {found.read!r}"
     )
 
 

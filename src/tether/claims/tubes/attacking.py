@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.claims.carrying import Rule, check_carried, follow
+from tether.claims.tubes.controls import Boxed
 from tether.claims.tubes.making import Tube
 from tether.claims.tubes.network import Weights
-from tether.claims.tubes.ties import Rule, check_carried, follow
 from tether.data import Array
 from tether.foundation.limits import MOST_DRAWS, check_seed, check_whole
 from tether.foundation.progress import Report
@@ -76,6 +77,8 @@ def attack_tube(
     check_whole("rollouts", rollouts, least=1, most=MOST_DRAWS)
     check_seed("seed", seed)
     check_carried("a tube", found.schema, carried)
+    if policy is not None and isinstance(found.controls, Boxed):
+        raise ValueError("`policy` must be left out: the tube has no use for it; got a function.")
     if found.weights is not None and Weights(model).digest != found.weights:
         raise ValueError("`model` must have the weights that the tube is for; it has others. Make it anew.")
     rng = np.random.default_rng([seed, 0x7B])

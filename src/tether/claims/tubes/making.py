@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tether.claims.carrying import Rule, carried_states, check_carried
 from tether.claims.tubes.controls import Boxed, Controls, Feedback
 from tether.claims.tubes.expansion import LESS_THAN_A_TURN
 from tether.claims.tubes.limits import TubeLimits, check_trusted, limits_of
 from tether.claims.tubes.step import Stepper, Taken, within
-from tether.claims.tubes.ties import Carried, Rule, carried_states, check_carried
+from tether.claims.tubes.ties import Carried
 from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array, Schema, check_known, check_matrix
 from tether.evidence import Proved
@@ -25,6 +26,7 @@ from tether.foundation.shown import Facts, Shown, measured
 from tether.model import Model
 from tether.programs import EnclosureError, Program, program_of
 from tether.trusted import Function, TrustedModel, as_trusted
+from tether.trusted.rules import of_states
 
 MOST_STEPS = 100_000
 MOST_HALVINGS = 12
@@ -554,11 +556,8 @@ def _feedback(policy: Any, schema: Schema, limits: TubeLimits, steps: int | None
     finite = np.isfinite(lower) & np.isfinite(upper)
     low, high = np.where(finite, lower, -1.0), np.where(finite, upper, 1.0)
 
-    def function(states: Array, _: Array) -> Any:
-        return policy(states)
-
     try:
-        program = program_of(function, low[None], high[None], dx)
+        program = program_of(of_states(policy), low[None], high[None], dx)
     except EnclosureError as error:
         raise ValueError(f"`controls` must be a policy that can be enclosed; {error}") from None
     if len(program.tape.outputs) != len(schema.controls):

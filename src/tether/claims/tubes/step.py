@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.claims.carrying import carried_states
 from tether.claims.tubes.controls import Controls
 from tether.claims.tubes.expansion import Expansion, Lines, both
 from tether.claims.tubes.limits import Added, Reach, TubeLimits
 from tether.claims.tubes.pieces import Pieces, cut, slack_of, too_many
-from tether.claims.tubes.ties import Carried, Tied, carried_states
+from tether.claims.tubes.ties import Carried, Tied
 from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, least_useful, sum_up
 from tether.data import Array, Schema
 from tether.programs import Program

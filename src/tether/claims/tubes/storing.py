@@ -243,6 +243,21 @@ def _taken(parts: list[Any], schema: Schema) -> tuple[Taken, ...]:
                 arrays["slope"],
                 nothing,
                 nothing,
+                _followed(own, "feedback"),
+                _followed(own, "carried"),
             )
         )
     return tuple(found)
+
+
+def _followed(moves: list[Any], name: str) -> dict[str, Any] | None:
+    """What is kept of a rule, by its parts, all rows; None where there is none."""
+    known = [move for move in moves if move is not None]
+    if not any(name in move for move in known):
+        return None
+    found = {}
+    for key in known[0][name]:
+        rows = [None if move is None else np.array(move[name][key], dtype=np.float64) for move in moves]
+        shape = next(row.shape for row in rows if row is not None)
+        found[key] = np.stack([np.zeros(shape) if row is None else row for row in rows])
+    return found

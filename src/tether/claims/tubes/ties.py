@@ -6,21 +6,18 @@ what follows stays tied to what it follows: the set's generators are moved by th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from tether.claims.carrying import Rule, carried_states
 from tether.claims.tubes.expansion import Expansion
 from tether.claims.tubes.pieces import cut, slack_of, too_many
 from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, sum_up
-from tether.data import Array, Schema, wrap_angle
+from tether.data import Array, Schema
 from tether.programs import EnclosureError, Program, program_of
-
-Rule = Callable[[Array, Array, Array], ArrayLike]
-"""Next values (K, R) of states that are not predicted, from states, controls and predictions, row by row."""
+from tether.trusted.rules import of_predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +110,8 @@ class Carried:
         finite = np.isfinite(ends[0]) & np.isfinite(ends[1])
         low, high = np.where(finite, ends[0], -1.0), np.where(finite, ends[1], 1.0)
 
-        def function(states: Array, rest: Array) -> Any:
-            return rule(states, rest[:, : inputs - dx], rest[:, inputs - dx :])
-
         try:
-            program = program_of(function, low[None], high[None], dx)
+            program = program_of(of_predictions(rule, inputs - dx), low[None], high[None], dx)
         except EnclosureError as error:
             raise ValueError(f"`carried` must be a rule that can be enclosed; {error}") from None
         names = [schema.states[k] for k in carried_states(schema)]
@@ -139,35 +133,3 @@ class Carried:
         schema = self.schema
         angles = np.concatenate([schema.input_angles, schema.output_angles])
         return tied(self.program, together, angles, schema.input_angles[carried_states(schema)])
-
-
-def carried_states(schema: Schema) -> NDArray[np.int64]:
-    """(R,) the states that are not predicted."""
-    return np.setdiff1d(np.arange(len(schema.states)), schema.advanced)
-
-
-def follow(schema: Schema, rule: Rule | None, states: Array, controls: Array, outputs: Array) -> Array:
-    """(K, dx) whole next states, of predictions (K, P) and what a rule makes of them."""
-    if rule is None:
-        return outputs[:, np.argsort(schema.advanced)]
-    following = np.empty_like(states)
-    wrapped = np.where(schema.output_angles & ~(np.abs(outputs) < np.pi), wrap_angle(outputs), outputs)
-    following[:, schema.advanced] = wrapped
-    following[:, carried_states(schema)] = rule(states, controls, wrapped)
-    return following
-
-
-def check_carried(what: str, schema: Schema, rule: Rule | None) -> None:
-    """Raises where states are neither predicted nor carried, or there is nothing to carry."""
-    states, outputs = ", ".join(schema.states), ", ".join(schema.outputs)
-    if rule is None:
-        if not schema.rolls_out:
-            raise ValueError(
-                f"{what} must predict every state; the outputs are {outputs} for states {states}. Say what "
-                "the others follow with `carried`."
-            )
-        return
-    if schema.rolls_out:
-        raise ValueError("`carried` must be of states that are not predicted; all are. Leave it out.")
-    if min(schema.advances) < 0 or len(set(schema.advances)) < len(schema.advances):
-        raise ValueError(f"{what} must have outputs that are each the next value of a state; got {outputs}.")
