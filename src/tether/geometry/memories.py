@@ -15,11 +15,15 @@ import numpy as np
 
 from tether.foundation.kernels import compiled
 from tether.geometry.gas import Gas, Rates, new_gas, present, with_wider_links
-from tether.geometry.nearest import NearestIndex
+from tether.geometry.nearest import Nearest, NearestIndex
+from tether.geometry.parts import PartedIndex, shared_out
 
 _CHUNK = 8192  # presentations between two calls of `progress`
 _REACH = 1e6  # later inputs may lie this many extents of the first ones away: float32 still resolves them
 _SMALLEST_EXTENT = 1e-300  # whose inverse is still finite
+_AT_ONCE = 20_000  # nodes of one gas: every presentation looks at all of them
+_PART = 2_000  # nodes of each, where there are several
+_PART_ROWS = 50_000  # inputs that say where parts are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,11 +225,50 @@ def fit_memories(
         raise ValueError(f"`count` must be at least 1; got {count}. Ask for at least one memory.")
     if count > len(inputs):
         raise _too_few_distinct(inputs, count)
+    if count > _AT_ONCE:
+        return _fit_in_parts(inputs, count, seed, config, progress)
     nodes, edges = np.zeros((1, inputs.shape[1])), np.zeros((0, 2), np.int64)
     if count > 1:
         nodes, edges = _grow(inputs, count, seed, config, progress)
-    edges = _settle(inputs, nodes, edges, config.settling_rounds)
+    edges, _ = _settle(inputs, nodes, edges, config.settling_rounds)
     return Memories(nodes, _link_the_lonely(nodes, edges))
+
+
+def _fit_in_parts(
+    inputs: np.ndarray,
+    count: int,
+    seed: int,
+    config: GasConfig,
+    progress: Callable[[int, int], None] | None,
+) -> Memories:
+    """A gas in each of several parts of the inputs, as dense as the error asks for; all settle together.
+
+    Growing one gas is quadratic in its nodes. What is lost is that nodes do not wander from part to part.
+    """
+    sample = np.random.default_rng(seed).choice(len(inputs), min(len(inputs), _PART_ROWS), replace=False)
+    middles = fit_memories(inputs[sample], -(-count // _PART), seed=seed, config=config).nodes
+    home = NearestIndex(middles).query(inputs)
+    rows = [np.flatnonzero(home.cell == part) for part in np.unique(home.cell)]
+    most = np.array([len(np.unique(inputs[part], axis=0)) for part in rows])
+    if most.sum() < count:
+        raise _too_few_distinct(inputs, count)
+    error = np.array([home.squared_distance[part].sum() for part in rows])
+    counts = shared_out(count, error, most)
+    firsts, grown = np.cumsum([0, *counts[:-1]]), []
+    for part, (own, number) in enumerate(zip(rows, counts, strict=True)):
+        grown.append(fit_memories(inputs[own], int(number), seed=seed + part, config=config))
+        if progress is not None:
+            progress(int(counts[: part + 1].sum()), count)
+    nodes = np.concatenate([one.nodes for one in grown])
+    edges = np.concatenate([one.edges + first for one, first in zip(grown, firsts, strict=True)])
+    edges, nearest = _settle(inputs, nodes, edges, 0)
+    # An input whose nearest node grew in another part lies between that one and the nearest of its own part.
+    across = []
+    for own, first, number in zip(rows, firsts, counts, strict=True):
+        here = first + NearestIndex(nodes[first : first + number].copy()).query(inputs[own]).cell
+        pairs = np.stack([here, nearest.cell[own]], axis=1)
+        across.append(pairs[here != nearest.cell[own]])
+    return Memories(nodes, _link_the_lonely(nodes, np.concatenate([edges, *across])))
 
 
 def _grow(
@@ -251,19 +294,23 @@ def _grow(
     return np.concatenate([nodes, np.repeat(nodes[:1], count - len(nodes), axis=0)]), grown.edges
 
 
-def _settle(inputs: np.ndarray, nodes: np.ndarray, edges: np.ndarray, rounds: int) -> np.ndarray:
-    """Moves nodes, in place, to the means of their cells and dead nodes to where the error is; returns edges.
+def _settle(
+    inputs: np.ndarray, nodes: np.ndarray, edges: np.ndarray, rounds: int
+) -> tuple[np.ndarray, Nearest]:
+    """Moves nodes, in place, to the means of their cells and dead nodes to where the error is.
+
+    Returns the edges, and the nearest node of each input.
 
     Ends because the total error falls with every relocation: no assignment of inputs to nodes comes twice.
     """
     previous = None
     done = 0
     while True:
-        found = NearestIndex(nodes).query(inputs)
+        found = (PartedIndex if len(nodes) > _AT_ONCE else NearestIndex)(nodes).query(inputs)
         dead = np.flatnonzero(np.bincount(found.cell, minlength=len(nodes)) == 0)
         settled = done >= rounds or (previous is not None and np.array_equal(previous, found.cell))
         if len(dead) == 0 and done > 0 and settled:
-            return edges
+            return edges, found
         _move_to_means(nodes, inputs, found.cell)
         edges = _relocate(inputs, nodes, edges, found.cell, dead)
         previous = found.cell
