@@ -24,7 +24,7 @@ from sizes import TINY, size
 
 SIZES = {
     "rows": size((10_000, 100_000, 1_000_000), (2000,)),
-    "memories": size((1000, 3000, 10_000), (30, 60)),
+    "memories": size((1000, 3000, 10_000, 30_000), (30, 60)),
     "leaves": size((10_000, 30_000, 100_000), (100, 200)),
     "inputs": size((2, 8, 32, 64), (2, 4)),
 }
@@ -224,30 +224,44 @@ def show(case, results):
         )
         print(f"{one['size']:>12,}{one['seconds']:>10.2f}{one['gigabytes']:>8.2f}  {rest}")
     if len(results) > 1:
-        last = results[-2:]
-        growth = np.log(last[1]["size"] / last[0]["size"])
-        slopes = {n: np.log(last[1][n] / last[0][n]) / growth for n in ("seconds", "gigabytes")}
-        print(
-            f"{case}: seconds grow as size^{slopes['seconds']:.2f}, memory as size^{slopes['gigabytes']:.2f}"
-        )
+        slopes = [f"{exponent(results, name):.2f}" for name in ("seconds", "gigabytes")]
+        print(f"{case}: seconds grow as size^{slopes[0]}, memory as size^{slopes[1]}")
     else:
         print(f"{case}: one size, no exponent")
 
 
+def exponent(results, name):
+    """Slope of the logarithm of seconds or of memory over that of the size, between the last two sizes."""
+    before, last = results[-2:]
+    return np.log(last[name] / before[name]) / np.log(last["size"] / before["size"])
+
+
+MEANING = {
+    "rows": "rows of a log (10 inputs), read, fitted, measured",
+    "memories": "memories of a million rows (24 inputs)",
+    "leaves": "proved leaves of a tree (2 inputs)",
+    "inputs": "inputs, 1,000 proved leaves for each",
+}
+
+
 def draw(everything, path):
+    """Seconds and peak memory against size, with the exponents."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
-    for case, results in everything.items():
-        counts = [one["size"] for one in results]
-        for axis, name in zip(axes, ("seconds", "gigabytes"), strict=True):
-            axis.loglog(counts, [one[name] for one in results], "o-", label=case)
-            axis.set(xlabel="size", ylabel=name)
-    axes[0].legend()
-    figure.savefig(path, dpi=110)
+    figure, axes = pyplot.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
+    quantities = (("seconds", "seconds of the processor"), ("gigabytes", "peak memory, GB"))
+    for axis, (name, meaning) in zip(axes, quantities, strict=True):
+        for case, results in everything.items():
+            label = f"{MEANING[case]}: size^{exponent(results, name):.2f}"
+            axis.loglog([one["size"] for one in results], [one[name] for one in results], "o-", label=label)
+        axis.set(xlabel="size", ylabel=meaning)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize=8)
+    figure.savefig(path, dpi=130)
 
 
 def main():

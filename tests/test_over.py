@@ -11,7 +11,7 @@ from tether.cli.parsing import inputs_over
 from tether.evidence import Statistical, as_evidence
 from tether.evidence.distributions import MOST_ROWS, Drawn, Rows, Within, settled
 from tether.files.storage import load, save
-from tether.fitting import FitConfig, prepare, train_method
+from tether.fitting import FitConfig, plain_settings, prepare, train_method
 from tether.fitting.methods import CONSTRAINED, TETHERED
 from tether.foundation.atomic import content_digest, read_tensors, write_json, write_tensors
 from tether.foundation.errors import CertificateError, StorageError
@@ -205,6 +205,38 @@ def test_what_is_typed(tmp_path):
     assert inputs_over(f"{source}:mine").__name__ == "mine"
     with pytest.raises(ValueError, match="`--over` must be module:function or file.py:function"):
         inputs_over("rows")
+
+
+def test_a_frame_is_read_by_the_names_of_its_columns():
+    import pandas
+
+    names, rows = list(INPUTS), TRANSITIONS.inputs[:5]
+    frame = pandas.DataFrame(rows, columns=names)[names[::-1]]
+    found = settle(frame)
+    assert isinstance(found, Rows) and np.array_equal(found.inputs, rows)
+    with pytest.raises(ValueError, match=f"`over` must have the columns .*: no '{names[0]}'"):
+        settle(frame.drop(columns=names[0]))
+
+
+def test_another_distribution_of_the_same_kind_is_another_setting():
+    def draw(rng, count):
+        return rng.uniform(0, 1, (count, 2))
+
+    def draw_wider(rng, count):
+        return rng.uniform(0, 2, (count, 2))
+
+    kinds = [
+        ("data", "box"),
+        ({"x": (0, 1)}, {"x": (0, 2)}),
+        (draw, draw_wider),
+        (np.zeros((2, 2)), np.ones((2, 2))),
+    ]
+    told = [
+        plain_settings(FitConfig(evidence=Statistical(over=over)))["evidence"]["over"]
+        for pair in kinds
+        for over in pair
+    ]
+    assert len(set(told)) == len(told) and all(isinstance(one, str) for one in told)
 
 
 def test_share_and_confidence_come_first():

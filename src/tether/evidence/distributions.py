@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tether.data import Array, Schema, check_known
+from tether.data.frames import columns_of, is_frame
 from tether.data.schema import check_matrix
 from tether.foundation import wording
 from tether.foundation.errors import CertificateError
@@ -163,6 +164,8 @@ def settled(over: Any, schema: Schema, *, data: Array, lower: Array, upper: Arra
         return _box(over, schema, lower, upper)
     if callable(over):
         return Drawn.by(over, len(schema.inputs))
+    if is_frame(over):
+        over = columns_of("over", over, schema.inputs)
     rows = check_matrix("over", getattr(over, "inputs", over), schema.inputs)
     if not 1 <= len(rows) <= MOST_ROWS:
         raise ValueError(
@@ -170,6 +173,21 @@ def settled(over: Any, schema: Schema, *, data: Array, lower: Array, upper: Arra
             "Give fewer, or a function (rng, count) -> rows that picks among them."
         )
     return Rows(np.array(rows))
+
+
+def described(over: Any) -> str:
+    """What `over` was given as: another one reads otherwise, but for what a function refers to."""
+    if isinstance(over, str):
+        return over
+    if isinstance(over, Rows | Within | Drawn):
+        return over.words
+    if isinstance(over, Mapping):
+        return ", ".join(f"{name}: {span}" for name, span in sorted(over.items()))
+    if callable(over):
+        return Drawn.by(over, 0).words
+    if is_frame(over):
+        over = columns_of("over", over, sorted(map(str, over.columns)))
+    return Rows(np.asarray(getattr(over, "inputs", over), dtype=np.float64)).words
 
 
 def check_over(over: Any) -> None:

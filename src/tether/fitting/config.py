@@ -12,7 +12,7 @@ import numpy as np
 from tether.data import Array, Box, Schema, Target, Transitions, check_known
 from tether.data.logs.wrapping import check_wrapped
 from tether.evidence import Evidence, Proved, Question, SamplingConfig, as_evidence, strongest
-from tether.evidence.distributions import settled
+from tether.evidence.distributions import described, settled
 from tether.foundation.documents import shorten
 from tether.foundation.limits import MOST_LEAVES, MOST_MEMORIES, check_seed, check_whole, check_widths
 from tether.learning.training import TrainingConfig
@@ -248,10 +248,10 @@ def resolve_evidence(
 
 
 def plain_settings(config: FitConfig) -> dict[str, Any]:
-    """All settings as plain values; of a distribution of the user's own, what kind it is."""
+    """All settings as plain values; of a distribution of the user's own, which it is."""
     level = config.evidence
     if not isinstance(level, Evidence) or level.over is None:
         return asdict(config)
     bare = asdict(replace(config, evidence=replace(level, **{"over": None})))
-    bare["evidence"]["over"] = level.over if isinstance(level.over, str) else type(level.over).__name__
+    bare["evidence"]["over"] = described(level.over)
     return bare

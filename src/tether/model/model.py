@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from tether.data import Array, Schema, check_matrix
+from tether.data.frames import columns_of, is_frame
 from tether.foundation.shown import Facts, Shown, measured
 from tether.geometry.cells import Cells
 from tether.model.frame import Frame
 from tether.model.networks import few_threads
 from tether.model.operators import Operator, check_operator, constrain, constrain_rows
-from tether.model.tables import beside, columns_of, is_frame, predicted_columns
+from tether.model.tables import beside, predicted_columns
 from tether.tethers import Limits, Room, RowLimits, RowRoom, Tether
 from tether.tethers.bounds import Bounds
 from tether.trusted import TrustedModel, as_trusted
@@ -278,7 +279,7 @@ class Model(Shown, nn.Module):
                 f"a data frame with the columns {', '.join(names)} holds both. A model without controls "
                 "takes `numpy.empty((N, 0))`."
             )
-        inputs, dx = columns_of(frame, names), len(self.schema.states)
+        inputs, dx = columns_of("states", frame, names), len(self.schema.states)
         found = self.predict(inputs[:, :dx], inputs[:, dx:], details=True, outside=outside, trusted=trusted)
         return beside(frame, names, predicted_columns(found, self.schema.outputs, details=details))
 
