@@ -261,6 +261,9 @@ def draw(everything, path):
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize=8)
+    for formatting in (axes[1].yaxis.set_major_formatter, axes[1].yaxis.set_minor_formatter):
+        formatting("{x:g}")
+    figure.suptitle("with the exponents between the last two sizes", fontsize=9)
     figure.savefig(path, dpi=130)
 
 
