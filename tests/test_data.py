@@ -431,3 +431,14 @@ def test_probes_from_arrays_are_checked(cart: Transitions) -> None:
         Probes.from_arrays(np.zeros((3, 2)), np.zeros((2, 1)), schema=schema)
     with pytest.raises(ValueError, match=r"`probes` must be finite; got nan at row 0, column 'u'"):
         Probes.from_arrays(np.zeros((1, 2)), [[math.nan]], schema=schema)
+
+
+def test_outputs_advance_the_states_they_are_named_after():
+    states = ["x", "v"]
+    assert make_schema(states, [], ["next_v", "next_x"]).advances == (1, 0)
+    assert make_schema(states, [], ["v", "x"]).outputs == ("v", "x")
+    assert make_schema(states, [], ["a", "b"]).advances == (0, 1)
+    assert make_schema(states, [], ["x_next", "b"]).advances == (0, 1)
+    assert make_schema(states, [], ["v"]).advances == (1,)
+    with pytest.raises(ValueError, match="got 'next_v' in the place of 'x', though 'v' is a state"):
+        make_schema(states, [], ["next_v", "b"])

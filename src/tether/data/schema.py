@@ -245,16 +245,25 @@ def make_schema(
 ) -> Schema:
     """A schema that knows which output advances which state.
 
-    As many outputs as states pair by position. Otherwise an output named ``x``, ``next_x`` or
-    ``x_next`` advances state ``x``, and any other output advances none.
+    An output named ``x``, ``next_x`` or ``x_next`` advances state ``x``. Where one of as many outputs as states
+    has another name, they pair by position; elsewhere it advances none.
+
+    Raises:
+        ValueError: some of as many outputs are named after states, and not in the place of these.
     """
     states = tuple(states)
     labels = tuple(outputs) if outputs is not None else states
-    if len(labels) == len(states):
+    bare = [label.removeprefix("next_").removesuffix("_next") for label in labels]
+    advances = tuple(states.index(name) if name in states else -1 for name in bare)
+    if len(labels) == len(states) and -1 in advances:
+        misplaced = [k for k, state in enumerate(advances) if state not in (-1, k)]
+        if misplaced:
+            label, state = labels[misplaced[0]], states[advances[misplaced[0]]]
+            raise ValueError(
+                "outputs must stand in the order of the states, or be named after all of them; got "
+                f"'{label}' in the place of '{states[misplaced[0]]}', though '{state}' is a state. Reorder them."
+            )
         advances = tuple(range(len(states)))
-    else:
-        bare = [label.removeprefix("next_").removesuffix("_next") for label in labels]
-        advances = tuple(states.index(name) if name in states else -1 for name in bare)
     named = tuple(states[a] if a >= 0 else label for a, label in zip(advances, labels, strict=True))
     schema = Schema(states, tuple(controls), named, dict(units or {}), tuple(angles), advances)
     check_known("units", schema.units, "columns of the data", schema.columns)
