@@ -245,8 +245,8 @@ def make_schema(
 ) -> Schema:
     """A schema that knows which output advances which state.
 
-    An output named ``x``, ``next_x`` or ``x_next`` advances state ``x``. Where one of as many outputs as states
-    has another name, they pair by position; elsewhere it advances none.
+    An output named ``x``, ``next_x`` or ``x_next`` advances state ``x``. Where one of as many outputs as
+    states has another name, they pair by position; elsewhere it advances none.
 
     Raises:
         ValueError: some of as many outputs are named after states, and not in the place of these.
@@ -261,7 +261,7 @@ def make_schema(
             label, state = labels[misplaced[0]], states[advances[misplaced[0]]]
             raise ValueError(
                 "outputs must stand in the order of the states, or be named after all of them; got "
-                f"'{label}' in the place of '{states[misplaced[0]]}', though '{state}' is a state. Reorder them."
+                f"'{label}' in the place of '{states[misplaced[0]]}', though '{state}' is a state."
             )
         advances = tuple(range(len(states)))
     named = tuple(states[a] if a >= 0 else label for a, label in zip(advances, labels, strict=True))
