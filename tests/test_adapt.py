@@ -125,7 +125,9 @@ def test_settings_are_checked(change, said):
 
 def test_data_are_checked():
     model = learned()
-    with pytest.raises(ValueError, match="must hold at least 3 episodes.*got 2.*`--block ROWS`"):
+    with pytest.raises(
+        ValueError, match="must hold at least 3 episodes.*got 2.*`--episode COLUMN`.*`--block ROWS`"
+    ):
         model.adapt(drive(0.3, episodes=2))
     other = drive(0.3)
     named = make_schema(["x", "speed"], ["u"])

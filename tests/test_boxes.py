@@ -76,6 +76,17 @@ def test_outside_the_box_nothing_is_claimed(model):
     assert np.isinf(found.delta[0]).all()
 
 
+def test_a_trusted_model_with_another_time_step_is_suspected(data):
+    def ten_times_too_long(states, controls):
+        speed = states[:, 1] + 10 * STEP * (15 * np.sin(states[:, 0]) + 3 * controls[:, 0])
+        return np.stack([states[:, 0] + 10 * STEP * speed, speed], axis=1)
+
+    model = tether.fit(data, trusted=ten_times_too_long, config=settings())
+    concerns = tether.certify(model, ten_times_too_long, transitions=data.split(seed=0).test).concerns
+    assert len(concerns) == 2
+    assert all("check the units of M, its time step" in concern for concern in concerns)
+
+
 def test_it_is_certified_and_withstands_attack(model, data):
     test = data.split(seed=0).test
     certificate = tether.certify(model, pendulum, transitions=test)

@@ -347,7 +347,7 @@ def refused(run: Command, cart_csv: Path, trusted_file: Path) -> Refusal:
         (7, 1, "nan", "must be finite; got nan at row 7, column 'x'"),
         (0, 3, "-inf", "must be finite; got -inf at row 0, column 'u'"),
         (3, 2, "", "must be finite; got nan at row 3, column 'v'"),
-        (9, 2, "fast", "must hold numbers; got 'fast' at row 9, column 'v'"),
+        (9, 2, "fast", "must hold numbers; got 'fast' at row 9, column 'v'. Repair those rows, or drop"),
         (4, 0, "", "must have an episode id in every row; got none at row 4"),
     ],
 )
@@ -458,6 +458,7 @@ def test_files_of_another_kind(refused: Refusal, name: str, content: bytes, frag
         (["--memories", "0"], "`memories` must be at least 1; got 0"),
         (["--steps", "0"], "`steps` must be at least 1; got 0"),
         (["--gamma", "1"], "`gamma` must be in [0, 1); got 1.0"),
+        (["--delta", "0"], "`delta` must be positive; got 0.0. To answer as M does"),
         (["--learning-rate", "0"], "`learning_rate` must be positive; got 0.0"),
         (["--device", "abacus"], "`--device` must be one that torch can use; got 'abacus'"),
         (["--independent-rows"], "independent rows must come with `next_states`"),
@@ -480,6 +481,15 @@ def test_a_column_that_wraps_is_refused_until_it_is_called_an_angle_or_none(refu
     arguments = fit_arguments(refused.data, f"{refused.trusted}:frictionless", out)
     assert refused.run(*arguments, "--not-angle", "x").code == 0
     assert tomllib.loads((out / "config.toml").read_text())["not_angles"] == ["x"]
+
+
+@pytest.mark.parametrize("extra", [(), ("--time", "time", "--step", "0.2")])
+def test_an_angle_in_degrees_is_refused(refused: Refusal, extra: Sequence[str]) -> None:
+    steps = np.arange(120)
+    heading = (17.0 * steps + 180) % 360 - 180
+    rows = np.stack([steps // 30, heading, np.sin(steps), np.cos(steps), 0.1 * steps], axis=1).tolist()
+    write_csv(refused.data, [*HEADER, "time"], rows)
+    refused("--angle", "x", *extra, fragments=["`angles` must be in radians; got 'x'", "Convert it, and M"])
 
 
 def test_names_with_commas_and_equals_signs(run: Command, trusted_file: Path, tmp_path: Path) -> None:
@@ -528,7 +538,7 @@ number = 3.0
     ("name", "fragment"),
     [
         ("raises", "`trusted` must not raise; got RuntimeError: out of fuel"),
-        ("narrow", "`trusted` must return shape (32, 2) for that many rows; got (32, 1)"),
+        ("narrow", "must return shape (32, 2) for that many rows; got (32, 1). Return a row"),
         ("nans", "`trusted` must return finite numbers; got nan in output 0 for state"),
         ("fickle", "`trusted` must be deterministic"),
         ("writes", "`trusted` must not change its arguments"),

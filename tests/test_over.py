@@ -1,11 +1,14 @@
 """Statistical evidence over inputs of the user's own: rows, a box, or what a function draws."""
 
+import sys
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+from conftest import TRUSTED_SOURCE, cart_rows, write_csv
+from tether import cli
 from tether.claims.certificate import certify
 from tether.cli.parsing import inputs_over
 from tether.evidence import Statistical, as_evidence
@@ -250,3 +253,36 @@ def test_what_has_no_source_is_not_recognised(tmp_path):
     drawn = Drawn.by(partial(near_standstill), len(INPUTS))
     with pytest.raises(CertificateError, match="`over` must be the function"):
         drawn.given(partial(near_standstill))
+
+
+def test_over_on_the_command_line(tmp_path, monkeypatch, capsys):
+    """A fit over a sampler of one's own: certified and verified with it, refused without and with another."""
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "log.csv", ["episode", "x", "v", "u"], cart_rows())
+    (tmp_path / "m.py").write_text(TRUSTED_SOURCE)
+    (tmp_path / "draws.py").write_text(
+        "def slow(rng, count):\n    return rng.uniform(-0.1, 0.1, (count, 3))\n\n\n"
+        "def slower(rng, count):\n    return rng.uniform(-0.01, 0.01, (count, 3))\n"
+    )
+
+    def command(*words):
+        monkeypatch.setattr(sys, "argv", ["tether", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return ended.value.code or 0, " ".join((said.out + said.err).split())
+
+    trusted, over = ("--trusted", "m.py:frictionless"), ("--over", "draws.py:slow")
+    weak = ("--evidence", "statistical", "--epsilon", "0.05", "--beta", "0.01")
+    columns = ("--states", "x,v", "--controls", "u", "--episode", "episode")
+    tiny = ("--memories", "6", "--leaves", "50", "--steps", "20", "--hidden", "8")
+    code, said = command("fit", "--data", "log.csv", *columns, *trusted, *weak, *over, *tiny, "--out", "run")
+    assert code == 0, said
+    assert "at most a share 0.05" in said
+    assert "slow" in said[said.index("Distribution:") :]
+    for verb in ("certify", "verify"):
+        assert command(verb, "run", *trusted, *over)[0] == 0
+        for other in ((), ("--over", "draws.py:slower")):
+            code, said = command(verb, "run", *trusted, *other)
+            assert code in (1, 2)
+            assert "over" in said

@@ -13,7 +13,7 @@ from conftest import TRUSTED_SOURCE, cart_rows, write_csv
 from tether import cli
 from tether.foundation.printing import make_console, one_line, plain
 from tether.foundation.progress import console_reporter
-from tether.report.tables import Grid, rich_table
+from tether.report.tables import Grid, percent, rich_table
 
 HOSTILE = ["speed [m/s]", "rate [/min]", "[red]", "[/red]", "back\\[slash]", ":warning:", "[link=x]y"]
 
@@ -79,3 +79,11 @@ def test_a_fit_of_columns_with_brackets(
         code, out = run(*verb)
         assert code == 0 and ("[red]" in out or "rate [/min]" in out)
     assert "u\\[x]" in run("info", "run")[1]
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.0, "0.00 %"), (1e-9, "< 0.01 %"), (0.0243, "2.43 %"), (1 - 1e-9, "> 99.99 %"), (1.0, "100 %")],
+)
+def test_shares_are_rounded_neither_to_none_nor_to_all(share: float, words: str) -> None:
+    assert percent(share) == words

@@ -273,7 +273,7 @@ def _numbers(column: NDArray[Any], name: str, label: str, *, invalid_as_nan: boo
         row = next(k for k, value in enumerate(column) if not _is_number(value))
         raise ValueError(
             f"`{label}` must hold numbers; got {shown(column[row])} at row {row}, column '{shorten(name)}'. "
-            "Repair or drop it."
+            "Repair those rows, or drop them with `drop_invalid=True` (command line: `--drop-invalid`)."
         ) from None
 
 

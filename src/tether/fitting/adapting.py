@@ -144,7 +144,9 @@ def _check(
     if episodes < _LEAST_EPISODES:
         raise ValueError(
             f"`transitions` must hold at least {_LEAST_EPISODES} episodes, of which some are held out; got "
-            f"{episodes}. Cut long ones with `read_log(..., block=ROWS)` (command line: `--block ROWS`)."
+            f"{episodes}. Name the column that tells runs apart (`--episode COLUMN`; in Python "
+            "`episode='COLUMN'`), or cut long ones with `read_log(..., block=ROWS)` "
+            "(command line: `--block ROWS`)."
         )
 
 

@@ -195,7 +195,7 @@ def band_lines(certificate: Certificate) -> list[str]:
     if band.rows:
         lines.append(
             "Rows to look at, far outside (counted from 0 through training, then validation data): "
-            f"{', '.join(map(str, band.rows))}."
+            f"{', '.join(map(str, band.rows))}. The report of the fit says where in the data they are."
         )
     return lines
 
@@ -263,8 +263,10 @@ def ratio(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in per cent, never rounded up to 100."""
+    """A share in per cent, never rounded up to 100 nor down to 0."""
     if value is None:
         return "not measured"
     shown = f"{100 * value:.2f}"
+    if shown == "0.00" and value > 0:
+        return "< 0.01 %"
     return ("> 99.99 %" if shown == "100.00" and value < 1 else f"{shown} %").replace("100.00 %", "100 %")

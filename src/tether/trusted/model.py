@@ -301,12 +301,14 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
             ) from error
         raise TrustedModelError(
             f"`trusted` must not raise; got {type(error).__name__}: {error}{_where(error)} when called with "
-            f"states {states.shape} and controls {controls.shape}, first state {states[:1].tolist()}."
+            f"states {states.shape} and controls {controls.shape}, first state {states[:1].tolist()}. It "
+            "is given all rows at once, states first."
         ) from error
     values = _as_numbers(returned)
     if values.shape != (len(states), outputs):
         raise TrustedModelError(
-            f"`trusted` must return shape ({len(states)}, {outputs}) for that many rows; got {values.shape}."
+            f"`trusted` must return shape ({len(states)}, {outputs}) for that many rows; got {values.shape}. "
+            "Return a row for each row and a column for each output, the next value of each."
         )
     bad = ~np.isfinite(values)
     if bad.any():

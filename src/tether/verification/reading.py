@@ -32,10 +32,10 @@ class Read(NamedTuple):
 
     def assumed(self, name: str) -> str:
         """What was tried and is not proved, in a sentence."""
-        several = ", ".join(map(str, self.counts[:-1]))
+        *several, most = sorted({1, *self.counts})
         return (
-            f"Assumed: the {name} gives a row what it gives that row alone (checked on batches of 1, "
-            f"{several} and {self.counts[-1]} rows)."
+            f"Assumed: the {name} gives a row what it gives that row alone (checked on batches of "
+            f"{', '.join(map(str, several))} and {most} rows)."
         )
 
 

@@ -20,7 +20,7 @@ from tether.data.logs.resampling import resample
 from tether.data.logs.rows import Rows, drop_invalid, read_rows
 from tether.data.logs.settings import LogConfig
 from tether.data.logs.sources import find_sources
-from tether.data.logs.wrapping import check_wrapped
+from tether.data.logs.wrapping import check_radians, check_wrapped
 
 
 def read_log(source: Any, *, config: LogConfig | None = None, **settings: Any) -> Transitions:
@@ -164,11 +164,12 @@ def _at_one_step(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows
 
 
 def _check_angles(rows: Rows, config: LogConfig) -> None:
-    """Before values are put between those of an undeclared angle, and hide that it wraps."""
+    """Before values are put between those of an angle, and hide that it wraps."""
     after = np.flatnonzero(~rows.breaks)
     for column, name in enumerate(config.states):
-        if name not in config.angles and name not in config.not_angles:
-            check_wrapped(name, rows.values[after - 1, column], rows.values[after, column])
+        if name not in config.not_angles:
+            check = check_radians if name in config.angles else check_wrapped
+            check(name, rows.values[after - 1, column], rows.values[after, column])
 
 
 def _cut(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows, LogReport]:

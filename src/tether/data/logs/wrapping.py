@@ -1,4 +1,4 @@
-"""Angles that wrap and were not declared."""
+"""Angles that wrap and were not declared, or are declared and in degrees."""
 
 from __future__ import annotations
 
@@ -24,19 +24,33 @@ def check_wrapped(name: str, now: Array, after: Array) -> None:
     It stays within one turn, and from some state to the next it jumps by nearly all of it, more often than by
     about half of it, as what is merely irregular would.
     """
-    if len(now) == 0:
-        return
-    low, high = min(now.min(), after.min()), max(now.max(), after.max())
-    step = np.abs(after - now)
     for turn, remedy in _TURNS:
-        slack = 1e-3 * turn
-        within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
-        jumps = int((step > 0.9 * turn).sum())
-        halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
-        if within and jumps > halves:
+        if jumps := _jumps(now, after, turn):
             called = shorten(name)
             raise ValueError(
                 f"`angles` must name columns that wrap; got '{called}' undeclared, which jumps by about "
                 f"{turn:.4g} from a state to the next {jumps} times. {remedy.format(called)}; if it is "
                 f"no angle, say `not_angles=('{called}',)` (`--not-angle {called}`)."
             )
+
+
+def check_radians(name: str, now: Array, after: Array) -> None:
+    """Raises where a column (N,) declared as an angle wraps as degrees do: no radians jump by 360."""
+    if jumps := _jumps(now, after, 360.0):
+        called = shorten(name)
+        raise ValueError(
+            f"`angles` must be in radians; got '{called}', which stays within a turn of 360 and jumps by "
+            f"about 360 from a state to the next {jumps} times. Convert it, and M, to radians."
+        )
+
+
+def _jumps(now: Array, after: Array, turn: float) -> int:
+    """How often a column within one turn jumps by nearly all of it; 0 if by half of it as often."""
+    if len(now) == 0:
+        return 0
+    low, high = min(now.min(), after.min()), max(now.max(), after.max())
+    step, slack = np.abs(after - now), 1e-3 * turn
+    within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
+    jumps = int((step > 0.9 * turn).sum())
+    halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
+    return jumps if within and jumps > halves else 0
