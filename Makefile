@@ -22,7 +22,8 @@ $(READY): $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed
-	@echo "2 of 2: the demonstration, about a minute: a parked car, as seven models predict it."
+	@echo "2 of 2: a parked car, as M and seven learned models predict it. About a minute; the first time two, because"
+	@echo "functions are compiled, once, while nothing else is said."
 	$(BIN)/tether demo
 
 test: $(READY)

@@ -121,6 +121,24 @@ def test_curves_zoom_and_tell_values(opened):
     assert chart.evaluate(span) == [low, high]
 
 
+def test_a_training_looked_at_once_shows_points(opened, small_demo, tmp_path):
+    """Of one evaluation a line would show nothing."""
+    folder = tmp_path / "run"
+    shutil.copytree(small_demo[2].parent, folder)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(line for line in lines if json.loads(line)["step"] == 20))
+    page = opened(build_report([folder], tmp_path / "page.html"))
+    # Colour is of points alone: axes, labels and the grid are grey.
+    coloured = """canvas => {
+        const ink = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        let count = 0;
+        for (let k = 0; k < ink.length; k += 4)
+            count += ink[k + 3] > 200 && Math.max(ink[k], ink[k + 1], ink[k + 2]) - Math.min(ink[k], ink[k + 1], ink[k + 2]) > 60;
+        return count;
+    }"""
+    assert shown(page, "div.curves").locator("canvas").first.evaluate(coloured) > 100
+
+
 def test_a_click_on_a_heading_sorts(opened):
     page = opened()
     table = page.locator("article#c1 table.sortable").first

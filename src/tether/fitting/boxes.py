@@ -119,7 +119,8 @@ def build_boxes(
     """
     question = _question(problem, config, pinned)
     schema, budget = question.schema, resolve_budget(config.delta, question.schema)
-    evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
+    with reporter("What M's code allows"):  # the first time on a machine, a minute or two of compiling
+        evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
     near = np.maximum(_NEAR_DATA * unexplained_share(problem, config.seed), _FINEST_NEAR_DATA)
     everywhere = budget if config.where == "box" else None
     tolerance = _tolerance(problem, question, everywhere, np.float64(_OF_RESIDUAL))

@@ -120,7 +120,8 @@ def _build_interval(problem: Problem, config: FitConfig, partition: Partition, r
     sampling = config.sampling.seeded(config.seed)
     box = cells.box_lower, cells.box_upper
     question = Question(problem.trusted, train.schema, target, *box, sampling=sampling)
-    evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
+    with reporter("What M's code allows"):  # the first time on a machine, a minute or two of compiling
+        evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
     common = (cells, problem.trusted, train.schema, target)
     bounds = bound_by_intervals(
         *common, inputs=problem.training_inputs, evidence=evidence, sampling=sampling, reporter=reporter

@@ -254,7 +254,9 @@
     data.methods.forEach((method) => {
       const paint = stroke(method.color), show = !hidden.has(method.name);
       const gaps = { spanGaps: true, points: { show: false }, show };
-      series.push({ ...gaps, label: method.name, stroke: paint, width: method.width, alpha: method.alpha, dash: dashes(method) });
+      // A training so short that it was looked at once has a point, and no line.
+      const once = method.steps.length === 1 ? { points: { show: true, size: 7, fill: paint } } : {};
+      series.push({ ...gaps, ...once, label: method.name, stroke: paint, width: method.width, alpha: method.alpha, dash: dashes(method) });
       owner.push(method);
       if (method.metrics[key].low) {
         for (const end of ["low", "high"]) { series.push({ ...gaps, label: `${method.name} ${end}`, stroke: "transparent", width: 0 }); owner.push(method); }
