@@ -458,7 +458,7 @@ def test_files_of_another_kind(refused: Refusal, name: str, content: bytes, frag
         (["--memories", "0"], "`memories` must be at least 1; got 0"),
         (["--steps", "0"], "`steps` must be at least 1; got 0"),
         (["--gamma", "1"], "`gamma` must be in [0, 1); got 1.0"),
-        (["--delta", "0"], "`delta` must be positive; got 0.0. To answer as M does"),
+        (["--bounds", "affine", "--delta", "0"], "`delta` must be positive; got 0.0. To answer as M does"),
         (["--learning-rate", "0"], "`learning_rate` must be positive; got 0.0"),
         (["--device", "abacus"], "`--device` must be one that torch can use; got 'abacus'"),
         (["--independent-rows"], "independent rows must come with `next_states`"),

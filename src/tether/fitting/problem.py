@@ -11,6 +11,7 @@ from tether.fitting.config import (
     FitConfig,
     check_angles,
     check_evidence,
+    resolve_budget,
     resolve_decreasing,
     resolve_target,
 )
@@ -95,6 +96,7 @@ def prepare(
     # These raise before M is asked anything.
     check_angles(transitions, config.not_angles)
     resolve_target(config.target, transitions)
+    resolve_budget(config.delta, transitions.schema)
     check_evidence(config.evidence, config.bounds, trusted)
     if config.decreasing:
         resolve_decreasing(config.decreasing, transitions.schema, trusted)
