@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tether.data import Array, Box, Schema, Target, Transitions, check_known
-from tether.data.logs.wrapping import check_radians, check_wrapped
+from tether.data.logs.wrapping import check_wrapped
 from tether.evidence import Evidence, Proved, Question, SamplingConfig, as_evidence, strongest
 from tether.evidence.distributions import described, settled
 from tether.foundation.documents import shorten
@@ -181,7 +181,7 @@ def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: Tru
 
 
 def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
-    """Raises where an output looks like an angle that was not declared as one, or was and is in degrees."""
+    """Raises where an output looks like an angle that wraps and was not declared as one."""
     schema = transitions.schema
     check_known("not_angles", not_angles, "columns of the data", schema.columns)
     both = sorted(set(not_angles) & set(schema.angles))
@@ -189,10 +189,10 @@ def check_angles(transitions: Transitions, not_angles: tuple[str, ...]) -> None:
         raise ValueError(f"`not_angles` must name no angle; got {shorten(', '.join(both))}, declared as one.")
     for output, name in enumerate(schema.outputs):
         state = schema.advances[output]
-        if state < 0 or name in not_angles:
+        if state < 0 or name in schema.angles or name in not_angles:
             continue
-        check = check_radians if name in schema.angles else check_wrapped
-        check(name, transitions.states[:, state], transitions.next_states[:, output])
+        now, after = transitions.states[:, state], transitions.next_states[:, output]
+        check_wrapped(name, now, after)
 
 
 def resolve_target(target: Target | None, transitions: Transitions) -> Target:

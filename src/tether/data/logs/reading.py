@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tether.data import Schema, Transitions
+from tether.data import Array, Schema, Transitions
 from tether.data.files import naming
 from tether.data.findings import LogReport
 from tether.data.logs.blocks import cut_blocks
@@ -62,6 +62,7 @@ def _made(rows: Rows, count: int, tables: int, config: LogConfig) -> Transitions
     report = LogReport(tables, count, unread=clock, uneven=uneven)
     schema = config.schema
     rows, report = _cleaned(rows, config, report)
+    _check_angles(rows, config, config.angles, check_radians)  # once they are wrapped, it is hidden
     rows, report = _at_one_step(rows, config, report)
     rows, report = _cut(rows, config, report)
     return _transitions(rows, schema, config, report)
@@ -157,18 +158,21 @@ def _at_one_step(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows
     )
     if config.step is None:
         return rows, report
-    _check_angles(rows, config)
+    # Values between those of an undeclared angle would hide that it wraps.
+    undeclared = set(config.states) - {*config.angles, *config.not_angles}
+    _check_angles(rows, config, undeclared, check_wrapped)
     angles = np.array([name in config.angles for name in config.columns], dtype=bool)
     rows, coarse = resample(rows, config.step, states=len(config.states), angles=angles)
     return rows, replace(report, resampled=len(rows), interpolated=coarse)
 
 
-def _check_angles(rows: Rows, config: LogConfig) -> None:
-    """Before values are put between those of an angle, and hide that it wraps."""
+def _check_angles(
+    rows: Rows, config: LogConfig, names: Collection[str], check: Callable[[str, Array, Array], None]
+) -> None:
+    """Looks at the steps of the states named."""
     after = np.flatnonzero(~rows.breaks)
     for column, name in enumerate(config.states):
-        if name not in config.not_angles:
-            check = check_radians if name in config.angles else check_wrapped
+        if name in names:
             check(name, rows.values[after - 1, column], rows.values[after, column])
 
 
