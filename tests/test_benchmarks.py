@@ -15,6 +15,7 @@ PARTS = {"artifact.py", "sizes.py", "real_logs.py", "simglucose_reference.py"}
 PRINTED = {
     "bench_export.py": "outside delta of M exactly|SKIPPED",
     "bench_forward.py": "forward",
+    "exported_studies.py": "outside delta of M exactly|SKIPPED",
     "bench_scale.py": "leaves: seconds grow as size^",
     "bench_onnx.py": "0 farther from M than delta",
     "bench_verify.py": "leaves of 24 inputs verified",
