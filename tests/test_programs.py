@@ -9,7 +9,7 @@ import pytest
 
 from tether.data import make_schema
 from tether.evidence.question import target_program
-from tether.programs import EnclosureError, enclose, enclose_range, trace
+from tether.programs import EnclosureError, enclose, enclose_range, evaluate, trace
 from tether.trusted import TrustedModel
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0], [2.0, 0.25, -1.0]])
@@ -496,3 +496,26 @@ def test_no_boxes_give_no_bounds():
         lambda x, u: np.sin(x) * u @ np.ones((1, 1)), np.empty((0, 2)), np.empty((0, 2)), states=1, splits=1
     )
     assert box.lower.shape == (0, 1) and box.jacobian_upper.shape == (0, 1, 2)
+
+
+def test_boxes_are_the_same_alone_and_together():
+    """However many there are at a time: what choices, steps and solutions are in lanes of their own."""
+
+    def model(states, controls):
+        x, v = states[:, 0], states[:, 1]
+        turned = np.where(x > 0.2, np.sin(x) * v, np.floor(v) - x)
+        matrix = np.stack([np.stack([2.0 + x * x, v], axis=1), np.stack([v, 3.0 + 0.0 * x], axis=1)], axis=1)
+        solved = np.linalg.solve(matrix, np.stack([x, v], axis=1)[:, :, None])[:, :, 0]
+        return np.concatenate([np.maximum(turned, x * v)[:, None], solved + controls], axis=1)
+
+    program = trace(model, states=2, controls=1)
+    rng = np.random.default_rng(0)
+    low = rng.uniform(-1, 1, (70, 3))
+    high = low + rng.choice([0.0, 1e-3, 0.3], (70, 3))
+    whole = evaluate(program, low, high, derivatives=True)
+    for size in (1, 5, 31, 33):
+        for begin in range(0, 70, size):
+            rows = slice(begin, begin + size)
+            part = evaluate(program, low[rows], high[rows], derivatives=True)
+            for name, values in vars(part).items():
+                assert np.array_equal(values, getattr(whole, name)[rows], equal_nan=True), (name, size)

@@ -64,7 +64,7 @@ _UNIT = 2.0**-53 * (1 + 2.0**-20)
 _LIBRARY_ERROR = 8 * _UNIT
 """Four units in the last place."""
 LANES = 32
-"""Boxes at a time: what is done for each column of derivatives is done for so many of them in one go."""
+"""At most so many boxes at a time: what is done for each column of derivatives is done for all in one go."""
 
 
 @inlined
@@ -341,7 +341,7 @@ def _error_of(tape, k, low, high, error, lane):
 
 
 @inlined
-def _derive(tape, k, low, high, dlow, dhigh, scratch):
+def _derive(tape, k, low, high, dlow, dhigh, scratch, lanes):
     """Derivatives of a node: the chain rule, column by column."""
     base = tape.columns[k]
     dlow[base : tape.columns[k + 1]] = 0.0
@@ -351,8 +351,8 @@ def _derive(tape, k, low, high, dlow, dhigh, scratch):
         return
     slot, many = tape.places[k], np.empty((0, 0, 0))
     if operation == codes.SOLUTION:
-        many = np.empty((LANES, 2, tape.starts[k + 1] - start))
-        for lane in range(LANES):
+        many = np.empty((lanes, 2, tape.starts[k + 1] - start))
+        for lane in range(lanes):
             solution_slopes(tape, k, low, high, lane, many[lane])
     for q in range(tape.starts[k + 1] - start):
         x = tape.operands[start + q]
@@ -361,20 +361,20 @@ def _derive(tape, k, low, high, dlow, dhigh, scratch):
             continue
         sign = _sign_of(operation, q)
         if operation == codes.SOLUTION:
-            scratch[0], scratch[1] = many[:, 0, q], many[:, 1, q]
+            scratch[0, :lanes], scratch[1, :lanes] = many[:, 0, q], many[:, 1, q]
         elif sign == 0.0:
-            for lane in range(LANES):
+            for lane in range(lanes):
                 scratch[0, lane], scratch[1, lane] = _slopes(tape, k, q, low, high, lane)
         for j in range(first, first + count):
             place = base + tape.slots[slot]
             slot += 1
             if sign == 1.0:
-                _add_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
+                _add_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j], lanes)
             elif sign == -1.0:
-                _subtract_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j])
+                _subtract_lanes(dlow[place], dhigh[place], dlow[j], dhigh[j], lanes)
             else:
-                multiply_lanes(dlow[j], dhigh[j], scratch[0], scratch[1], scratch[2], scratch[3])
-                _add_lanes(dlow[place], dhigh[place], scratch[2], scratch[3])
+                multiply_lanes(dlow[j], dhigh[j], scratch[0], scratch[1], scratch[2], scratch[3], lanes)
+                _add_lanes(dlow[place], dhigh[place], scratch[2], scratch[3], lanes)
 
 
 @inlined
@@ -388,15 +388,15 @@ def _sign_of(operation, q):
 
 
 @inlined
-def _add_lanes(low, high, more_low, more_high):
-    for lane in range(LANES):
+def _add_lanes(low, high, more_low, more_high, lanes):
+    for lane in range(lanes):
         low[lane] = add_down(low[lane], more_low[lane])
         high[lane] = add_up(high[lane], more_high[lane])
 
 
 @inlined
-def _subtract_lanes(low, high, less_low, less_high):
-    for lane in range(LANES):
+def _subtract_lanes(low, high, less_low, less_high, lanes):
+    for lane in range(lanes):
         low[lane] = add_down(low[lane], -less_high[lane])
         high[lane] = add_up(high[lane], -less_low[lane])
 
@@ -472,10 +472,10 @@ def _choose_either(tape, k, low, high, error, dlow, dhigh, effort, lane):
 
 
 @inlined
-def _derive_step(tape, k, low, high, dlow, dhigh):
+def _derive_step(tape, k, low, high, dlow, dhigh, lanes):
     """A step function: flat where it does not jump, and always exact."""
     for j in range(tape.columns[k], tape.columns[k + 1]):
-        for lane in range(LANES):
+        for lane in range(lanes):
             flat = low[k, lane] == high[k, lane]
             dlow[j, lane] = dhigh[j, lane] = 0.0 if flat else np.nan
 
@@ -514,8 +514,8 @@ def _is_step(operation):
 
 
 @inlined
-def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort):
-    """Fills the registers; row `lane` of `lower` and `upper` is the box of that lane."""
+def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort, lanes):
+    """Fills so many lanes of the registers; row `lane` of `lower` and `upper` is the box of that lane."""
     error[:] = 0.0
     for k in range(len(tape.operations)):
         operation = tape.operations[k]
@@ -524,29 +524,29 @@ def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort
             continue
         if operation == codes.INPUT:
             column = int(tape.values[k])
-            low[k], high[k] = lower[:, column], upper[:, column]
+            low[k, :lanes], high[k, :lanes] = lower[:, column], upper[:, column]
             if effort > 0:
                 dlow[tape.columns[k]], dhigh[tape.columns[k]] = 1.0, 1.0
             continue
         if operation == codes.WHERE:
-            for lane in range(LANES):
+            for lane in range(lanes):
                 _choose(tape, k, low, high, error, dlow, dhigh, effort, lane)
             continue
-        for lane in range(LANES):
+        for lane in range(lanes):
             _evaluate(tape, k, low, high, lane)
         if effort == 0 or codes.LESS <= operation <= codes.NOT:
             continue
         if _is_step(operation):
-            _derive_step(tape, k, low, high, dlow, dhigh)
+            _derive_step(tape, k, low, high, dlow, dhigh, lanes)
         elif operation == codes.MINIMUM or operation == codes.MAXIMUM:
-            for lane in range(LANES):
+            for lane in range(lanes):
                 _extreme(tape, k, low, high, error, dlow, dhigh, lane)
         else:
             if effort > 1:
-                for lane in range(LANES):
+                for lane in range(lanes):
                     error[k, lane] = _error_of(tape, k, low, high, error, lane)
             if tape.columns[k + 1] > tape.columns[k]:
-                _derive(tape, k, low, high, dlow, dhigh, scratch)
+                _derive(tape, k, low, high, dlow, dhigh, scratch, lanes)
 
 
 def registers(tape: Tape) -> tuple[Any, ...]:
@@ -569,15 +569,14 @@ def _compiled(version: int) -> Any:
             return
         register_low, register_high, error, dlow, dhigh = room
         scratch = np.empty((4, LANES))
-        boxes_low, boxes_high = np.empty((LANES, lower.shape[1])), np.empty((LANES, lower.shape[1]))
         for begin in range(0, len(lower), LANES):
-            for lane in range(LANES):  # lanes that are left over repeat the last box
-                row = min(begin + lane, len(lower) - 1)
-                boxes_low[lane], boxes_high[lane] = lower[row], upper[row]
+            lanes = min(LANES, len(lower) - begin)
+            boxes = slice(begin, begin + lanes)
             interpret(
-                tape, boxes_low, boxes_high, register_low, register_high, error, dlow, dhigh, scratch, effort
-            )
-            for lane in range(min(LANES, len(lower) - begin)):
+                tape, lower[boxes], upper[boxes], register_low, register_high, error, dlow, dhigh, scratch,
+                effort, lanes,
+            )  # fmt: skip
+            for lane in range(lanes):
                 for output in range(len(tape.outputs)):
                     k, row = tape.outputs[output], begin + lane
                     low[row, output], high[row, output] = register_low[k, lane], register_high[k, lane]

@@ -101,13 +101,13 @@ def multiply(a, b, c, d):
 
 
 @inlined
-def multiply_lanes(a, b, c, d, low, high):
-    """Products of the intervals [a, b] and [c, d] of each lane, without a branch for each.
+def multiply_lanes(a, b, c, d, low, high, lanes):
+    """Products of the intervals [a, b] and [c, d] of so many lanes, without a branch for each.
 
     Exact zeros stay exact, as they do in :func:`multiply`, which takes over where a limit is not finite.
     """
     unlimited = 0
-    for lane in range(len(low)):
+    for lane in range(lanes):
         p, q = a[lane] * c[lane], a[lane] * d[lane]
         r, s = b[lane] * c[lane], b[lane] * d[lane]
         least = p if p < q else q
@@ -123,7 +123,7 @@ def multiply_lanes(a, b, c, d, low, high):
         doubt = (p - p) + (q - q) + (r - r) + (s - s)
         unlimited += 1 if doubt != 0.0 else 0
     if unlimited:
-        for lane in range(len(low)):
+        for lane in range(lanes):
             low[lane], high[lane] = multiply(a[lane], b[lane], c[lane], d[lane])
 
 

@@ -107,19 +107,27 @@ class Expansion:
     reach: Array
 
     @classmethod
-    def of(cls, program: Program, pieces: Pieces, shells: int = SHELLS) -> Expansion:
-        """The program there; one call of the interpreter. The number of shells is a power of two."""
+    def of(
+        cls, program: Program, pieces: Pieces, shells: int = SHELLS, rounding: Array | None = None
+    ) -> Expansion:
+        """The program there; one call of the interpreter. The number of shells is a power of two.
+
+        Bounding roundings takes half of the time: `rounding` (Q, P) has them where they are known.
+        """
         middle, lower, upper = pieces.middle, pieces.lower, pieces.upper
         shares = [k / shells for k in range(1, shells)]
         below = [middle, *(_shrunk(lower, middle, share, -1) for share in shares), lower]
         above = [middle, *(_shrunk(upper, middle, share, 1) for share in shares), upper]
-        found = evaluate(program, np.concatenate(below), np.concatenate(above), derivatives=True)
+        found = evaluate(
+            program, np.concatenate(below), np.concatenate(above), derivatives=True, rounding=rounding is None
+        )
         parts = {
             name: part.reshape(shells + 1, len(lower), *part.shape[1:]) for name, part in vars(found).items()
         }
         steep = parts["jacobian_lower"], parts["jacobian_upper"]
         return cls(
-            low=parts["lower"][-1], high=parts["upper"][-1], rounding=parts["rounding"][-1],
+            low=parts["lower"][-1], high=parts["upper"][-1],
+            rounding=parts["rounding"][-1] if rounding is None else rounding,
             point_low=parts["lower"][0], point_high=parts["upper"][0],
             point_slope=0.5 * steep[0][0] + 0.5 * steep[1][0],
             slope_low=steep[0][1:], slope_high=steep[1][1:],

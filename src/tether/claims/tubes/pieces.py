@@ -46,7 +46,11 @@ class Pieces:
 
     def refined(self, rows: NDArray[np.int64], shares: Array, halvings: int) -> Pieces:
         """The pieces of some rows, each cut so many times along the inputs with the largest shares (Q, D)."""
-        chosen = np.flatnonzero(np.isin(self.row, rows))
+        chosen = (
+            np.flatnonzero(np.isin(self.row, rows))
+            if len(rows) < len(self.first)
+            else np.arange(len(self.row))
+        )
         counts = np.ones((len(chosen), self.lower.shape[1]))
         left = np.where(self.upper[chosen] > self.lower[chosen], shares[chosen], 0.0)
         for _ in range(halvings):
@@ -85,6 +89,8 @@ def cut(lower: Array, upper: Array, center: Array, angles: NDArray[np.bool_]) ->
         first[:, angles], last[:, angles] = _turns(lower[:, angles], upper[:, angles])
     own = np.clip(np.floor((center + np.pi) / TURN), first, last)
     several = np.flatnonzero((last > first).any(axis=1))
+    if not len(several):
+        return _placed(rows, own, (lower, upper), center, angles)
     row, turns = _combinations(first[several], last[several])
     others = (turns != own[several][row]).any(axis=1)
     row, turns = several[row[others]], turns[others]

@@ -11,6 +11,7 @@ model's own wrapping of angles. By induction every rollout is in X_t at each ste
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _WORTH = 0.1
 _WORTH_OF_OWN = 0.1
 """The same, where the weights are known and half-widths may be far below delta."""
 _PART_SHELLS = 2
+_GAIN = 0.005
+"""Of M's own sets are cut into more parts those that the last ones made narrower by such a share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +175,7 @@ class Stepper:
         following = found.box if self.boxed else None
         return Taken(after, kept, *line, reach.delta, feedback, carried, faults, following)
 
-    @property
+    @cached_property
     def order(self) -> NDArray[np.int64]:
         """(dx,) where each state is among those predicted and those carried."""
         schema = self.schema
@@ -193,8 +196,8 @@ class Stepper:
             *(np.concatenate([getattr(part, name) for part in known]) for name in ("value", "slope"))
         )
         reach, shares = self._reach(lines, pieces, expansion, added)
-        if shares is not None:
-            reach = self._refined(lines, pieces, reach, shares)
+        if expansion is not None and shares is not None:
+            reach = self._refined(lines, pieces, reach, shares, expansion)
         found = _Found.best(lines, reach)
         return replace(found, box=self._box(lines, reach, pieces, ends)) if self.boxed else found
 
@@ -236,10 +239,9 @@ class Stepper:
             near = expansion.away(rest, angles, moved)
         return self.limits.reach(lines, pieces, over, away, added, near), away.shares
 
-    def _refined(self, lines: Lines, pieces: Pieces, reach: Reach, shares: Array) -> Reach:
+    def _refined(self, lines: Lines, pieces: Pieces, reach: Reach, shares: Array, whole: Expansion) -> Reach:
         """Where M's bending, not delta, makes most of the doubt: M over parts of the pieces once more."""
-        assert self.program is not None
-        half = (0.5 * (reach.high - reach.low)).min(axis=0)
+        half = _half(reach)
         worth = 1 + _WORTH if self.limits.weights is None else _WORTH_OF_OWN
         rows = np.flatnonzero((half > worth * reach.delta).any(axis=1) & np.isfinite(half).all(axis=1))
         if not len(rows) or not self.halvings:
@@ -247,11 +249,31 @@ class Stepper:
         doubt = (
             np.where(np.isfinite(shares), shares, 0.0).min(axis=0)
             / np.maximum(half[pieces.row], 1e-300)[..., None]
-        )
-        parts = pieces.refined(rows, doubt.max(axis=1), self.halvings)
-        some = lines.take(rows)
-        expansion = Expansion.of(self.program, parts, _PART_SHELLS)
-        finer, _ = self._reach(some, parts, expansion, self.limits.added(parts))
+        ).max(axis=1)
+        # What NumPy rounds anywhere in a piece it rounds at most in each part of it.
+        rounding = np.maximum.reduceat(whole.rounding, pieces.first, axis=0)
+        for halvings in self._stages:
+            parts = pieces.refined(rows, doubt, halvings)
+            reach = self._looked_at(lines, rows, parts, reach, rounding[rows][parts.row])
+            before, half = half, _half(reach)
+            width = half + np.einsum("npd,nd->np", np.abs(lines.slope).max(axis=0), whole.reach[pieces.first])
+            rows = rows[((before - half) > _GAIN * width)[rows].any(axis=1)]
+            if not len(rows):
+                break
+        return reach
+
+    @property
+    def _stages(self) -> list[int]:
+        """How often to halve: M's own sets less often first, and more often where that made them narrower."""
+        return [*(range(1, self.halvings, 2) if self.boxed else ()), self.halvings]
+
+    def _looked_at(
+        self, lines: Lines, rows: NDArray[np.int64], parts: Pieces, reach: Reach, rounding: Array
+    ) -> Reach:
+        """What is known of all rows, some of which are looked at in parts."""
+        assert self.program is not None
+        expansion = Expansion.of(self.program, parts, _PART_SHELLS, rounding)
+        finer, _ = self._reach(lines.take(rows), parts, expansion, self.limits.added(parts))
         low, high = reach.low.copy(), reach.high.copy()
         known = low[:, rows], high[:, rows]
         low[:, rows], high[:, rows] = both(known, (finer.low, finer.high), self.schema.output_angles)
@@ -342,6 +364,11 @@ def within(hull: Ends, box: Ends | None) -> Ends:
     # Roundings alone can make nothing of what is all but a point.
     lost = ~(lower <= upper)
     return np.where(lost, hull[0], lower), np.where(lost, hull[1], upper)
+
+
+def _half(reach: Reach) -> Array:
+    """(N, P) half of what the best candidate leaves."""
+    return (0.5 * (reach.high - reach.low)).min(axis=0)
 
 
 def _together(
