@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tether.data.logs.inputs import Inputs
     from tether.files.runs import RunFolder
     from tether.fitting import FitConfig
+    from tether.fitting.config import Order
     from tether.model import Model, Prediction
     from tether.trusted import TrustedModel
 
@@ -71,6 +72,8 @@ History = Annotated[
         help="Older values as inputs, as column=count: M receives column_1 (one row ago) and so on."
     ),
 ]
+
+_ORDERS: dict[str, Order] = {"1": 1, "2": 2, "auto": "auto"}
 
 
 def fit(
@@ -125,6 +128,12 @@ def fit(
         typer.Option(help="Kind of tether; affine: over a whole operating box; direct: M at run time."),
     ] = "affine",
     leaves: Annotated[int, typer.Option(help="Affine: into how many of them the box may be cut.")] = 20_000,
+    order: Annotated[
+        Literal["1", "2", "auto"],
+        typer.Option(
+            help="Affine: of models over leaves; 2: quadratic where less remains; auto: the smaller."
+        ),
+    ] = "1",
     alpha: Annotated[
         float, typer.Option(help="Affine: share of observed rows that may lie outside the band.")
     ] = 0.01,
@@ -225,6 +234,7 @@ def fit(
         memories=memories,
         bounds=bounds,
         leaves=leaves,
+        order=_ORDERS[order],
         alpha=alpha,
         unseen=unseen,
         delta=budget(delta),
@@ -422,7 +432,9 @@ def _domain(model: Model) -> dict[str, str]:
         return {"coverage radius": f"{model.cells.radii.max():.4g} (scaled) at most"}
     limits = zip(model.schema.inputs, bounds.tree.lower, bounds.tree.upper, strict=True)
     box = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, low, high in limits)
-    return {"leaves": f"{bounds.tree.leaves:,}", "operating box": box}
+    second = int((bounds.bends != 0).any(axis=1).sum())
+    told = f", {second:,} of second order" if second else ""
+    return {"leaves": f"{bounds.tree.leaves:,}{told}", "operating box": box}
 
 
 def _prediction_csv(prediction: Prediction, model: Model, inputs: Inputs) -> str:

@@ -1,4 +1,8 @@
-"""First-order models of M over boxes, what makes them, and by proof how far M can be from them."""
+"""Models of M over boxes, what makes them, and by proof how far M can be from them.
+
+They are of first order, or, where asked for and where less remains then, of second:
+:mod:`tether.evidence.curvature`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array
+from tether.evidence.curvature import Bending, Hessian, Pairs, no_pairs, quadratic_remainder
 from tether.evidence.question import Question
 from tether.programs import Enclosure, Program, evaluate
 
@@ -19,7 +24,7 @@ SHELLS = 4
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """A(s) = value + slope (s - middle) over each of K boxes.
+    """A(s) = value + slope (s - middle), and what curvatures add to that, over each of K boxes.
 
     Attributes:
         middle: (K, D).
@@ -29,6 +34,7 @@ class Leaves:
             it; infinite where nothing is known.
         shares: (K, D) what each input contributes to the remainder; infinite where that has no bound.
         centred: (K,) whether `value` is M's own at the middle, rather than the middle of what M can be.
+        curvature: (K, Q) by the pairs of inputs of what made them, 0 where a model is of first order.
     """
 
     middle: Array
@@ -37,6 +43,7 @@ class Leaves:
     remainder: Array
     shares: Array
     centred: NDArray[np.bool_]
+    curvature: Array
 
     def take(self, rows: NDArray[np.int64] | slice) -> Leaves:
         """Some of them."""
@@ -51,13 +58,52 @@ class Leaves:
             part[rows] = other[: len(rows)]
         return Leaves(*joined)
 
+    def where(self, rows: NDArray[np.bool_], others: Leaves) -> Leaves:
+        """With others in the place of some (K,)."""
+        parts = zip(self._parts(), others._parts(), strict=True)
+        return Leaves(*(np.where(rows.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in parts))
+
     @classmethod
     def joined(cls, parts: list[Leaves]) -> Leaves:
         """One after the other."""
         return cls(*(np.concatenate(part) for part in zip(*(p._parts() for p in parts), strict=True)))
 
     def _parts(self) -> tuple[NDArray, ...]:
-        return self.middle, self.value, self.slope, self.remainder, self.shares, self.centred
+        return (
+            self.middle,
+            self.value,
+            self.slope,
+            self.remainder,
+            self.shares,
+            self.centred,
+            self.curvature,
+        )
+
+
+def straight(count: int) -> Array:
+    """(K, 0) curvatures of so many models of first order."""
+    return np.zeros((count, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Bent:
+    """Curvatures (K, Q) by pairs (Q, 2) of inputs."""
+
+    curvature: Array
+    pairs: Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Second:
+    """What second-order models of an output are made with: its second derivatives, and pairs (Q, 2)."""
+
+    hessian: Hessian | None
+    pairs: Pairs
+
+    @classmethod
+    def none(cls) -> Second:
+        """For models of first order."""
+        return cls(None, no_pairs())
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +122,17 @@ class Look:
 
 
 class Expander(ABC):
-    """Makes first-order models of M's outputs over boxes.
+    """Makes models of M's outputs over boxes.
 
     Attributes:
         question: what M is asked, over which box.
         bends: (P, D) along which inputs each output may bend.
         most_leaves: how many boxes there may be before M is asked too much; None: as many as you like.
+        pairs: (Q, 2) inputs that curvatures are of; none where all models are of first order.
     """
 
     bends: NDArray[np.bool_]
+    pairs: Pairs = no_pairs()
     most_leaves: int | None = None
 
     def __init__(self, question: Question) -> None:
@@ -92,7 +140,7 @@ class Expander(ABC):
 
     @abstractmethod
     def expand(self, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
-        """First-order models of outputs (K,) over boxes (K, D), as far as this evidence knows them.
+        """Models of outputs (K,) over boxes (K, D), as far as this evidence knows them.
 
         Around the :func:`middles` of the boxes.
         """
@@ -113,11 +161,24 @@ class Expander(ABC):
     ) -> Array:
         """(K,) the remainder that models from elsewhere need, ``value + slope (s - middle)`` over boxes."""
 
+    def needed_bent(
+        self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array, bent: Bent
+    ) -> Array:
+        """The same of models of second order; infinite, where this evidence knows of none."""
+        del lower, upper, slope, value, bent
+        return np.full(len(output), np.inf)
+
 
 def expand_boxes(
-    program: Program, lower: Array, upper: Array, *, pinned: Array | None = None, angle: bool = False
+    program: Program,
+    lower: Array,
+    upper: Array,
+    *,
+    pinned: Array | None = None,
+    angle: bool = False,
+    second: Second | None = None,
 ) -> Leaves:
-    """First-order models over boxes (K, D) of the only output of `program`.
+    """Models over boxes (K, D) of the only output of `program`, of first order or what `second` says.
 
     Around their middles; a box that holds the `pinned` values (D,), NaN for inputs that have none, around
     these, and by M's derivative there: where M is followed exactly, it is so to first order.
@@ -133,7 +194,10 @@ def expand_boxes(
     range, with the rest as in the middle, says how far M may be off there, and the mean-value theorem the
     rest, from there on. Sound because on that second way the inputs that make M jump do not change: NumPy
     takes the same side all along it, and what each side can be is in the range.
+
+    Where second derivatives are known and bounded a model may be of second order, if less remains of M then.
     """
+    second = Second.none() if second is None else second
     middle, held = middles(lower, upper, pinned)
     over = _Over.boxes(program, lower, upper, middle)
     choices = [_finite(slope) for slope in (_between(over.point), _between(over.shells[-1]))]
@@ -152,7 +216,32 @@ def expand_boxes(
     slopes = np.stack(choices)[best, rows]
     shares = np.stack([part for part, _ in models])[best, rows]
     value = np.stack([over.value, over.value, over.ranged, jumping.ranged])[best, rows]
-    return Leaves(middle, value, slopes, remainders[best, rows], shares, best < 2)
+    nothing = np.zeros((len(lower), len(second.pairs)))
+    leaves = Leaves(middle, value, slopes, remainders[best, rows], shares, best < 2, nothing)
+    return leaves if second.hessian is None else _bent(leaves, over, second, (lower, upper), held, angle)
+
+
+def _bent(
+    leaves: Leaves,
+    over: _Over,
+    second: Second,
+    boxes: tuple[Array, Array],
+    held: NDArray[np.bool_],
+    angle: bool,
+) -> Leaves:
+    """Models of second order where less remains; in boxes that hold what is pinned, with M's own there."""
+    assert second.hessian is not None
+    bending = over.bending(second.hessian, *boxes)
+    slope = _finite(_between(over.point))
+    for number, curvature in enumerate(bending.choices(second.pairs)):
+        bent = Bent(curvature, second.pairs)
+        shares, remainder = over.by_curvature(bending, slope, over.value, bent)
+        if angle:  # on the circle nothing is farther than half a turn, if it is anywhere
+            remainder = np.where(np.isfinite(remainder), np.minimum(remainder, HALF_TURN), np.inf)
+        better = (remainder < leaves.remainder) & (curvature != 0).any(axis=1) & ~(held & (number > 0))
+        made = Leaves(leaves.middle, over.value, slope, remainder, shares, np.ones_like(held), curvature)
+        leaves = leaves.where(better, made)
+    return leaves
 
 
 def needed_remainder(
@@ -168,6 +257,23 @@ def needed_remainder(
     remainder = np.where((slope == 0).all(axis=1), np.minimum(remainder, _infinite(away)), remainder)
     _, jumping = over.split(program, lower, upper).by_slope(slope, value)
     return np.minimum(remainder, jumping)
+
+
+def needed_curved(
+    program: Program,
+    hessian: Hessian,
+    lower: Array,
+    upper: Array,
+    *,
+    middle: Array,
+    slope: Array,
+    value: Array,
+    bent: Bent,
+) -> Array:
+    """The same of models of second order."""
+    over = _Over.boxes(program, lower, upper, middle)
+    bending = over.bending(hessian, lower, upper)
+    return over.by_curvature(bending, slope, value, bent)[1]
 
 
 def middles(lower: Array, upper: Array, pinned: Array | None) -> tuple[Array, NDArray[np.bool_]]:
@@ -227,6 +333,24 @@ class _Over:
             shares = _infinite(np.where(self.reach > 0, deviation * self.reach, 0.0))
             remainder = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
         return shares, np.where(undefined, np.inf, _infinite(remainder))
+
+    def bending(self, hessian: Hessian, lower: Array, upper: Array) -> Bending:
+        """Second derivatives over the same shells of boxes (K, D)."""
+        inner = [_shell(lower, upper, self.middle, k / SHELLS) for k in range(1, SHELLS)]
+        return Bending.boxes(hessian, self.middle, [*inner, (lower, upper)], self.reach)
+
+    def by_curvature(self, bending: Bending, slope: Array, value: Array, bent: Bent) -> tuple[Array, Array]:
+        """(K, D) shares of the remainder and (K,) itself, of a model with these curvatures."""
+        return quadratic_remainder(
+            bending,
+            self.point,
+            self.shells[-1],
+            self.reach,
+            value=value,
+            slope=slope,
+            curvature=bent.curvature,
+            pairs=bent.pairs,
+        )
 
     @property
     def ranged(self) -> Array:

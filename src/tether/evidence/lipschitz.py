@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array, Schema, Target
 from tether.evidence.evidence import Claimed, Evidence
-from tether.evidence.expansions import Expander, Leaves, middles
+from tether.evidence.expansions import Expander, Leaves, middles, straight
 from tether.evidence.question import Question, on_circle
 from tether.evidence.ranges import Range, lipschitz_range
 from tether.geometry.cells import Cells
@@ -87,6 +87,7 @@ class _Taylor(Expander):
             self._capped(shares.sum(axis=1), output),
             shares,
             np.ones(len(middle), dtype=bool),
+            straight(len(middle)),
         )
 
     def needed(

@@ -10,8 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array, Schema, Target
+from tether.evidence.curvature import MOST_PAIRS, Hessian, Pairs
 from tether.evidence.evidence import Claimed, Evidence
-from tether.evidence.expansions import Expander, Leaves, Look, expand_boxes, middles, needed_remainder
+from tether.evidence.expansions import (
+    Bent,
+    Expander,
+    Leaves,
+    Look,
+    Second,
+    expand_boxes,
+    middles,
+    needed_curved,
+    needed_remainder,
+)
 from tether.evidence.question import Question
 from tether.evidence.ranges import Range, proved_range
 from tether.foundation.executors import current
@@ -74,6 +85,13 @@ class _Enclosed(Expander):
         self.bends = np.stack(
             [bending_inputs(part, question.lower, question.upper) for part in self.programs]
         )
+        # Where nothing bends there is nothing to describe by curvatures.
+        second = question.order > 1
+        self.hessians = [
+            Hessian.of(part) if second and bends.any() else None
+            for part, bends in zip(self.programs, self.bends, strict=True)
+        ]
+        self.pairs = _pairs(self.hessians, question)
 
     def expand(self, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
         """One output after the other, in the order given."""
@@ -82,7 +100,10 @@ class _Enclosed(Expander):
         for k in np.unique(output):
             rows = order[output[order] == k]
             angle = bool(self.question.schema.output_angles[k])
-            prove = partial(expand_boxes, self.programs[k], pinned=self.question.pinned, angle=angle)
+            second = Second(self.hessians[k] if len(self.pairs) else None, self.pairs)
+            prove = partial(
+                expand_boxes, self.programs[k], pinned=self.question.pinned, angle=angle, second=second
+            )
             shares = (rows[start : start + _LEAVES] for start in range(0, len(rows), _LEAVES))
             parts += current().map(prove, ((lower[share], upper[share]) for share in shares))
         return Leaves.joined(parts).take(np.argsort(order))
@@ -104,16 +125,39 @@ class _Enclosed(Expander):
         needed = np.empty(len(output))
         for k in np.unique(output):
             rows = np.flatnonzero(output == k)
-            turned = value[rows] - self._turns(middle[rows], value[rows], int(k))
-            found = needed_remainder(
+            needed[rows] = needed_remainder(
                 self.programs[k],
                 lower[rows],
                 upper[rows],
                 middle=middle[rows],
                 slope=slope[rows],
-                value=turned,
+                value=value[rows] - self._turns(middle[rows], value[rows], int(k)),
             )
-            needed[rows] = found
+        return self._capped(needed, output)
+
+    def needed_bent(
+        self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array, bent: Bent
+    ) -> Array:
+        """Likewise, by second derivatives; infinite where there are none."""
+        middle, _ = middles(lower, upper, self.question.pinned)
+        needed = np.full(len(output), np.inf)
+        for k in np.unique(output):
+            rows, hessian = np.flatnonzero(output == k), Hessian.of(self.programs[k])
+            if hessian is None:
+                continue
+            needed[rows] = needed_curved(
+                self.programs[k],
+                hessian,
+                lower[rows],
+                upper[rows],
+                middle=middle[rows],
+                slope=slope[rows],
+                value=value[rows] - self._turns(middle[rows], value[rows], int(k)),
+                bent=Bent(bent.curvature[rows], bent.pairs),
+            )
+        return self._capped(needed, output)
+
+    def _capped(self, needed: Array, output: NDArray[np.int64]) -> Array:
         turning = self.question.schema.output_angles[output] & np.isfinite(needed)
         return np.where(turning, np.minimum(needed, HALF_TURN), needed)
 
@@ -126,6 +170,16 @@ class _Enclosed(Expander):
         raw = np.asarray(question.trusted.function(middle[:, :dx], middle[:, dx:]), dtype=np.float64)
         base = question.schema.base(middle[:, :dx])[:, output] if question.target == "increment" else 0.0
         return 2 * np.pi * np.round((value - (raw[:, output] - base)) / (2 * np.pi))
+
+
+def _pairs(hessians: list[Hessian | None], question: Question) -> Pairs:
+    """(Q, 2) inputs that curvatures are of, in all outputs; none where there would be too many."""
+    found: set[tuple[int, int]] = set()
+    for hessian in hessians:
+        if hessian is not None:
+            found |= hessian.pairs(question.lower, question.upper)
+    kept = sorted(found) if len(found) <= MOST_PAIRS else []
+    return np.array(kept, dtype=np.int64).reshape(len(kept), 2)
 
 
 def bending_inputs(program: Program, lower: Array, upper: Array) -> NDArray[np.bool_]:

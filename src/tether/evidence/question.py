@@ -64,6 +64,7 @@ class Question:
         upper: (D,).
         pinned: (D,) values at which M is followed exactly, NaN where none; None: nowhere.
         sampling: how hard to look where only M's values can be had.
+        order: of the models that are made of M, 1 or 2; of second order are only some, where that is better.
     """
 
     trusted: TrustedModel
@@ -73,6 +74,7 @@ class Question:
     upper: Array
     pinned: Array | None = None
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    order: int = 1
 
     def values(self, inputs: Array) -> Array:
         """(N, P) M's target at inputs (N, D)."""

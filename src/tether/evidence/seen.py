@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array, Schema, Target
 from tether.evidence.evidence import Evidence
-from tether.evidence.expansions import Expander, Leaves, middles
+from tether.evidence.expansions import Expander, Leaves, middles, straight
 from tether.evidence.question import Question, on_circle
 from tether.geometry.cells import Cells
 from tether.trusted import TrustedModel
@@ -94,8 +94,9 @@ class _Seen(Expander):
         value = np.where(flat, value + 0.5 * (low + high), value)
         remainder = np.where(flat, 0.5 * (high - low), remainder)
         remainder = np.where(angle[:, 0], np.minimum(remainder, HALF_TURN), remainder)
+        centred = np.ones(len(middle), dtype=bool)
         return Leaves(
-            middle, value, slope, remainder, look.shares(missed, angle), np.ones(len(middle), dtype=bool)
+            middle, value, slope, remainder, look.shares(missed, angle), centred, straight(len(middle))
         )
 
     def settle(self, leaves: Leaves, output: NDArray[np.int64], lower: Array, upper: Array) -> Leaves:
@@ -115,7 +116,8 @@ class _Seen(Expander):
         """The largest deviation seen: at most what there is."""
         middle, _ = middles(lower, upper, self.question.pinned)
         nothing = np.zeros(len(output))
-        models = Leaves(middle, value, slope, nothing, np.zeros_like(slope), np.ones(len(middle), dtype=bool))
+        centred = np.ones(len(middle), dtype=bool)
+        models = Leaves(middle, value, slope, nothing, np.zeros_like(slope), centred, straight(len(middle)))
         return self._farthest(models, output, lower, upper, _POINTS)
 
     def _farthest(

@@ -40,6 +40,8 @@ CELL_ARRAYS = ("memories", "edges", "scale", "radii", "box_lower", "box_upper")
 INTERVAL_ARRAYS = ("lower", "upper", "delta", "center")
 TREE_ARRAYS = ("lower", "upper", "roots", "cut", "threshold", "left", "right")
 BOX_ARRAYS = ("reference", "value", "slope", "remainder", "half_width", "most", "pinned")
+CURVED_ARRAYS = ("curvature", "pairs")
+"""What boxes with leaves of second order have besides: by these an older Tether refuses the file."""
 _LARGEST = 1e150
 """Beyond it squares of distances are no numbers."""
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -61,10 +63,11 @@ _SHAPES = {
         "monotone.weights": "PD", "monotone.intercept": "P",
     },
 }  # fmt: skip
+_CURVED = {"bounds.curvature": "LQ", "bounds.pairs": "Q2"}
 _CELLED = ("interval", "boxes", "monotone")
 _BOUNDED = ("interval", "boxes")
 _WHOLE_NUMBERS = (
-    "cells.edges", "monotone.declared", "tree.roots", "tree.cut", "tree.left", "tree.right",
+    "cells.edges", "monotone.declared", "tree.roots", "tree.cut", "tree.left", "tree.right", "bounds.pairs",
 )  # fmt: skip
 
 _names = items(text)
@@ -215,6 +218,10 @@ def check_tensors(path: Path, metadata: Mapping[str, Any], arrays: Mapping[str, 
     try:
         sizes = _sizes(metadata)
         wanted = _wanted(metadata)
+        if metadata["kind"] == "boxes" and not arrays.keys().isdisjoint(_CURVED):
+            wanted |= _CURVED
+            if metadata["evidence"] != "proved":
+                raise Misfit(f"`bounds.curvature` must come with evidence proved; got {metadata['evidence']}")
         for name, axes in wanted.items():
             _check_tensor(name, axes, arrays, sizes)
         if "bounds.lemma" in arrays:
@@ -320,7 +327,8 @@ def check_numbers(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 _FINITE = (
     *_FRAME, *(f"cells.{name}" for name in CELL_ARRAYS), "bounds.lower", "bounds.upper", "bounds.delta",
     "bounds.center", "bounds.half_width",
-    "bounds.lemma", "bounds.value", "bounds.slope", "bounds.reference", "tree.lower", "tree.upper",
+    "bounds.lemma", "bounds.value", "bounds.slope", "bounds.reference", "bounds.curvature",
+    "tree.lower", "tree.upper",
     "direct.inputs", "direct.answers", "over.inputs", "over.lower", "over.upper",
     "over.columns",
     "monotone.half_width", "monotone.weights", "monotone.intercept",
@@ -353,6 +361,11 @@ def _rules(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, str, bool]]:
         fault = tree.fault()
         yield "tree", f"a tree ({fault})", fault is None
         yield "bounds.value", "one for each leaf", len(arrays["bounds.value"]) == tree.leaves
+    if "bounds.pairs" in arrays:
+        pairs = arrays["bounds.pairs"]
+        fine = (pairs[:, 0] >= 0) & (pairs[:, 0] <= pairs[:, 1]) & (pairs[:, 1] < len(arrays["tree.lower"]))
+        once = len(np.unique(pairs, axis=0)) == len(pairs)
+        yield "bounds.pairs", "inputs, ascending, each pair once", bool(fine.all() and once)
     if "bounds.lower" in arrays:
         yield (
             "bounds.lower",

@@ -16,6 +16,7 @@ from tether.evidence import Evidence, as_evidence, distributions
 from tether.files.modelfile import (
     BOX_ARRAYS,
     CELL_ARRAYS,
+    CURVED_ARRAYS,
     FORMAT,
     FORMAT_VERSION,
     INTERVAL_ARRAYS,
@@ -180,6 +181,7 @@ def _affine_arrays(model: Model) -> dict[str, np.ndarray]:
         {f"cells.{name}": getattr(cells, name) for name in CELL_ARRAYS}
         | {f"tree.{name}": getattr(bounds.tree, name) for name in TREE_ARRAYS}
         | {f"bounds.{name}": getattr(bounds, name) for name in BOX_ARRAYS}
+        | {f"bounds.{name}": getattr(bounds, name) for name in CURVED_ARRAYS if bounds.order > 1}
     )
 
 
@@ -286,9 +288,8 @@ def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], schema: Sch
     claim: dict[str, Any] = {"evidence": as_evidence(metadata["evidence"], **numbers)}
     if metadata["kind"] == _IN_FILES["affine"]:
         tree = BoxTree(*(arrays[f"tree.{name}"] for name in TREE_ARRAYS))
-        return AffineBounds(
-            tree, **{name: arrays[name] for name in BOX_ARRAYS}, angles=schema.output_angles, **claim
-        )
+        held = {name: arrays[name] for name in (*BOX_ARRAYS, *CURVED_ARRAYS) if name in arrays}
+        return AffineBounds(tree, **held, angles=schema.output_angles, **claim)
     limits = {name: arrays[name] for name in INTERVAL_ARRAYS}
     return IntervalBounds(**limits, **claim, lemma=arrays.get("lemma"))
 

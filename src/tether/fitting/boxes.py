@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling
 from tether.evidence import Question
-from tether.fitting.config import FitConfig, resolve_budget, resolve_evidence, resolve_target
+from tether.fitting.config import (
+    FitConfig,
+    resolve_budget,
+    resolve_evidence,
+    resolve_orders,
+    resolve_target,
+)
 from tether.fitting.problem import Problem
 from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Reporter, silent
@@ -20,7 +26,7 @@ from tether.geometry.cells import Cells
 from tether.learning.crossfit import fit_ridge, fold_by_episode
 from tether.model import Frame
 from tether.tethers.affinebounds import AffineBounds
-from tether.tethers.expanding import expand, with_room
+from tether.tethers.expanding import Expanded, expand, with_room
 from tether.tethers.growth import Aim, Grown
 from tether.tethers.opening import PINNED_REACH, opening
 from tether.tethers.room import Band, Spread, calibrate_room
@@ -41,6 +47,8 @@ _SPREADS = (0.0, 0.2, 0.5, 1.0)
 _MOST_CLOUD = 40_000
 _MOST_SLOPES = 4_000_000
 """Numbers."""
+_FAR = 1e6
+"""Times what is good enough, from which on a remainder is as bad as any."""
 _LEAST_TOLERANCE = 1e-9
 """As a share of the spread of the target: of an M without error nothing finer is asked."""
 
@@ -107,7 +115,7 @@ def build_boxes(
     closed: NDArray[np.bool_] | None = None,
     reporter: Reporter = silent,
 ) -> Boxed:
-    """Trees grown until M's first-order models are good enough, and room calibrated on whole episodes.
+    """Trees grown until models of M are good enough, and room calibrated on whole episodes.
 
     Args:
         problem: what is to be learned.
@@ -131,14 +139,34 @@ def build_boxes(
     # A delta that was asked for is proved where rows are, before anything else.
     cloud = _cloud(touched, problem.scaling.scale, question, config.seed) if budget is None else None
     aim = Aim(tolerance, touched, config.leaves, near, demanded, cloud)
-    with reporter("Boxes for the trusted model") as progress:
-        expanded = expand(question, evidence, aim, cells, progress=progress)
+    found = []
+    for order in resolve_orders(config.order, evidence, why):
+        with reporter("Boxes for the trusted model") as progress:
+            asked = replace(question, order=order)
+            found.append(expand(asked, evidence, aim, cells, progress=progress))
+    expanded = better(found, aim)
     plain = expanded.bounds
     shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
     half_width, band = _room(problem, cells, plain, config, shut, budget)
     bounds = with_room(plain, half_width, schema, budget=budget)
     _check_budget(bounds, schema, None if config.where == "box" else aim.rows)
     return Boxed(bounds, expanded.grown, band, why)
+
+
+def better(found: Sequence[Expanded], aim: Aim) -> Expanded:
+    """The smaller, in bytes, of those that are good enough; else what is nearer to that where rows are.
+
+    No row that is kept for testing has a say. Where both are alike it is the first: first order.
+    """
+
+    def rating(expanded: Expanded) -> tuple[bool, float]:
+        if expanded.grown.stopped == "tolerance":
+            return False, expanded.bounds.size
+        wanted = aim.tolerance if aim.near_rows is None else aim.near_rows
+        remainder = expanded.bounds.remainder[expanded.bounds.tree.find(aim.rows)]
+        return True, float(np.minimum(remainder / wanted, _FAR).mean())
+
+    return min(found, key=rating)
 
 
 def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:

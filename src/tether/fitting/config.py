@@ -21,6 +21,7 @@ from tether.trusted import TrustedModel
 from tether.trusted.affine import AffineModel
 
 TetherKind = Literal["interval", "affine", "direct"]
+Order = Literal[1, 2, "auto"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class FitConfig:
             and as much room as the data ask for; `interval`, the paper's constant range per cell; or
             `direct`, M itself at run time and a network that stays near it.
         leaves: with affine bounds, into how many of them the box may be cut, for all outputs together.
+        order: with affine bounds and evidence `proved`, of the models over leaves. With 2 those are quadratic
+            in which less remains of M then: fewer leaves where M is smooth and few inputs bend. `auto` grows
+            both trees and takes the better; see :func:`tether.fitting.boxes.better`.
         alpha: with affine bounds, share of observed rows that may lie outside the room they are given.
         unseen: with affine bounds, what is done where no data are: M is followed (`follow`), or the room is
             as wide as the widest (`open`).
@@ -63,6 +67,7 @@ class FitConfig:
     memories: int = 1000
     bounds: TetherKind = "affine"
     leaves: int = 20_000
+    order: Order = 1
     alpha: float = 0.01
     unseen: Literal["follow", "open"] = "follow"
     delta: float | Mapping[str, float] | None = None
@@ -92,6 +97,11 @@ class FitConfig:
             raise ValueError(
                 "`delta` must come with bounds 'affine'; got 'interval', whose delta follows from the number "
                 "of memories. Choose bounds 'affine' (command line: `--bounds affine`), or leave `delta` out."
+            )
+        if self.order == 2 and self.bounds != "affine":
+            raise ValueError(
+                f"`order` must be 1 with bounds '{self.bounds}', which have no leaves; got 2. Leave it out, "
+                "or choose bounds 'affine' (command line: `--bounds affine`)."
             )
         if self.where == "data" and self.delta is None:
             raise ValueError("`where` must come with a delta that is to hold there; got 'data' alone.")
@@ -126,7 +136,7 @@ class FitConfig:
             )
         allowed = {
             "delta": (None,), "operator": ("clip",), "target": (None, "next_state"),
-            "evidence": (None, Proved()), "domain": (None,),
+            "evidence": (None, Proved()), "domain": (None,), "order": (1, "auto"),
         }  # fmt: skip
         for name, values in allowed.items():
             given = getattr(self, name)
@@ -138,14 +148,15 @@ class FitConfig:
 _CHOICES = {
     "target": (None, "next_state", "increment"),
     "bounds": ("interval", "affine", "direct"),
+    "order": (1, 2, "auto"),
     "unseen": ("follow", "open"),
     "where": ("box", "data"),
     "operator": ("sigmoid", "clip", "project"),
 }
 
 
-def _options(allowed: tuple[str | None, ...]) -> str:
-    return ", ".join(f"'{choice}'" for choice in allowed if choice is not None)
+def _options(allowed: tuple[str | int | None, ...]) -> str:
+    return ", ".join(repr(choice) for choice in allowed if choice is not None)
 
 
 def resolve_decreasing(decreasing: tuple[str, ...], schema: Schema, trusted: TrustedModel) -> AffineModel:
@@ -248,6 +259,21 @@ def resolve_evidence(
     box = {"lower": question.lower, "upper": question.upper}
     over = settled(level.over, question.schema, data=data, **box, seed=question.sampling.seed)
     return replace(level, **{"over": over}), None
+
+
+def resolve_orders(order: Order, evidence: Evidence, why: str | None) -> tuple[int, ...]:
+    """Of the models that trees are grown with, of which the better is taken.
+
+    Raises:
+        ValueError: second order was asked for, and the evidence has none; `why` says why it is no stronger.
+    """
+    if order == 2 and not evidence.encloses:
+        because = f" ({why})" if why else ""
+        raise ValueError(
+            f"`order` must be 1 with evidence `{evidence.name}`{because}; got 2, which needs M's second "
+            "derivatives, proved. Leave it out (command line: `--order 1`)."
+        )
+    return (1, 2) if order == "auto" and evidence.encloses else (2,) if order == 2 else (1,)
 
 
 def plain_settings(config: FitConfig) -> dict[str, Any]:

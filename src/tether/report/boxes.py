@@ -276,11 +276,16 @@ def _introduction(model: Model, problem: Problem) -> str:
     return (
         f"The guarantee holds anywhere in this box, and not only where the data are. The trusted model M "
         f"({problem.trusted.name}) is cut into {leaves.sum():,} smaller boxes, its leaves ({each})"
-        f"{'; ' + why if why else ''}. In each leaf a straight model stands in for M, wrong by no more than "
-        "the remainder. Delta, the distance to M that no prediction exceeds, is the remainder plus the room "
-        "that the data ask for. Along an input that no tree had to cut, M is straight as far as the "
-        "remainder tells: such inputs are free, they cost no leaves."
+        f"{'; ' + why if why else ''}. In each leaf {_standing_in(bounds)} stands in for M, wrong by "
+        "no more than the remainder. Delta, the distance to M that no prediction exceeds, is the remainder "
+        "plus the room that the data ask for. Along an input that no tree had to cut, M is straight as far "
+        "as the remainder tells: such inputs are free, they cost no leaves."
     )
+
+
+def _standing_in(bounds: AffineBounds) -> str:
+    second = int((bounds.bends != 0).any(axis=1).sum())
+    return f"a straight model, or in {second:,} a quadratic one," if second else "a straight model"
 
 
 def _pictures(model: Model, problem: Problem) -> list[Picture]:

@@ -1,4 +1,4 @@
-"""A first-order model of M over every leaf of a box, and as much room around it as the data ask for."""
+"""A model of M over every leaf of a box, of first or second order, and as much room as the data ask for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARE = 64
 
 
 class AffineTether(CellTether):
-    """Outputs within a half-width of A(s), the first-order model of a leaf; see :class:`AffineBounds`."""
+    """Outputs within a half-width of A(s), the model of a leaf; see :class:`AffineBounds`."""
 
     kind: ClassVar[str] = "affine"
     reference: Tensor
@@ -38,8 +38,14 @@ class AffineTether(CellTether):
     angles: Tensor
     left: Tensor
     """By leaf, what of the delta asked for the remainder leaves."""
+    curvature: Tensor
+    pairs: Tensor
+    centre: Tensor
+    """By leaf, where curvatures are counted from; it follows from the tree."""
 
     STORED = ("reference", "value", "slope", "remainder", "half_width", "most", "angles")
+    CURVED = ("curvature", "pairs")
+    """What leaves of second order have besides."""
 
     def __init__(self, cells: Cells, bounds: AffineBounds) -> None:
         super().__init__(cells, bounds)
@@ -47,6 +53,7 @@ class AffineTether(CellTether):
         self.leaves = TreeLookup(bounds.tree)
         agreed = np.isfinite(bounds.pinned)
         self.keep({name: getattr(bounds, name) for name in self.STORED})
+        self.keep({name: getattr(bounds, name) for name in self.CURVED}, persistent=bounds.order > 1)
         self.keep(
             {
                 "pinned": np.where(agreed, bounds.pinned, 0.0),
@@ -57,12 +64,16 @@ class AffineTether(CellTether):
 
     def _settle(self) -> None:
         self._strides: Array | None = None
+        self.bent = self._bounds.order > 1
+        centre = self._bounds.centre if self.bent else np.zeros((0, len(self._bounds.reference)))
+        self.register_buffer("centre", torch.from_numpy(centre).to(self.value.device), persistent=False)
         self.turns, self.pins = bool(self.angles.any()), bool((self.pinned_rate > 0).any())
         # Infinity less infinity, where nothing is known and nothing was asked for, leaves no room.
         output = torch.from_numpy(self._bounds.output).to(self.most.device)
         left = (self.most.index_select(0, output) - self.remainder).nan_to_num(nan=0.0, posinf=torch.inf)
         self.register_buffer("left", left.clamp_min(0.0), persistent=False)
-        names = ("reference", "value", "slope", "half_width", "pinned", "pinned_rate", "left")
+        names = ("reference", "value", "slope", "half_width", "pinned", "pinned_rate", "left", "curvature")
+        names = (*names, "pairs", "centre")
         self._arrays = tuple(np.ascontiguousarray(getattr(self, name).cpu().numpy()) for name in names)
 
     @property
@@ -77,7 +88,7 @@ class AffineTether(CellTether):
             self._bounds,
             tree=self.leaves.tree,
             pinned=np.where(agreed, self._array("pinned"), np.nan),
-            **{name: self._array(name) for name in self.STORED},
+            **{name: self._array(name) for name in (*self.STORED, *self.CURVED)},
         )
         self._settle()
 
@@ -116,7 +127,7 @@ class AffineTether(CellTether):
         """The same numbers; by each input, the gradient of A is how A changes over a stride along it."""
         room, at = self.room(inputs), inputs.detach()
         leaves = self.leaves(inputs)
-        within = self.slope.index_select(0, leaves.flatten()).view(*leaves.shape, -1)
+        within = self._steepness(at, leaves)
         more = [
             self._change(at, frame, d, float(stride)) - own if stride > 0 else torch.zeros_like(own)
             for d, (stride, own) in enumerate(zip(self.strides(), within.unbind(2), strict=True))
@@ -178,17 +189,40 @@ class AffineTether(CellTether):
         slope = self.slope.index_select(0, leaves).view(*shape, -1)
         # Summed in the order of the inputs, as `_fill_room` does: the same bits in every batch.
         change = (slope * (inputs - self.reference).unsqueeze(1)).cumsum(dim=2).select(2, -1)
+        if self.bent:
+            change = change + self._bend(inputs, leaf)
         anchor = self.value.index_select(0, leaves).view(shape) + change
         width = self.half_width.index_select(0, cell)
         if self.pins:
             width = width * opening(inputs, self.pinned, self.pinned_rate)
         return anchor, torch.minimum(width, self.left.index_select(0, leaves).view(shape))
 
+    def _bend(self, inputs: Tensor, leaf: Tensor) -> Tensor:
+        """(N, P) what curvatures of leaves (N, P) add at inputs (N, D), summed in the order of the pairs."""
+        leaves, shape = leaf.flatten(), (*leaf.shape, -1)
+        curvature = self.curvature.index_select(0, leaves).view(shape)
+        away = inputs.unsqueeze(1) - self.centre.index_select(0, leaves).view(shape)
+        one, two = (away.index_select(2, self.pairs.select(1, side)) for side in (0, 1))
+        return (curvature * one * two).cumsum(dim=2).select(2, -1)
+
+    def _steepness(self, inputs: Tensor, leaf: Tensor) -> Tensor:
+        """(N, P, D) the slope of A within leaves (N, P), at inputs (N, D)."""
+        leaves, shape = leaf.flatten(), (*leaf.shape, -1)
+        slope = self.slope.index_select(0, leaves).view(shape)
+        if not self.bent:
+            return slope
+        curvature = self.curvature.index_select(0, leaves).view(shape)
+        away = inputs.unsqueeze(1) - self.centre.index_select(0, leaves).view(shape)
+        for side in (0, 1):
+            along, other = self.pairs.select(1, side), self.pairs.select(1, 1 - side)
+            slope = slope.index_add(2, along, curvature * away.index_select(2, other))
+        return slope
+
 
 @compiled
 def _fill_room(inputs, leaf, cell, pins, arrays, lower, upper, anchor):
     """:meth:`AffineTether.room` of inputs (N, D), bit for bit, into `lower`, `upper` and `anchor` (N, P)."""
-    reference, value, slope, half_width, pinned, rate, left = arrays
+    reference, value, slope, half_width, pinned, rate, left, curvature, pairs, centre = arrays
     for row in range(leaf.shape[0]):
         open_share = 1.0
         if pins:
@@ -202,6 +236,13 @@ def _fill_room(inputs, leaf, cell, pins, arrays, lower, upper, anchor):
             change = 0.0
             for d in range(inputs.shape[1]):
                 change += slope[own, d] * (inputs[row, d] - reference[d])
+            if len(pairs) > 0:
+                bend = 0.0
+                for q in range(len(pairs)):
+                    i, j = pairs[q, 0], pairs[q, 1]
+                    away = inputs[row, i] - centre[own, i]
+                    bend += curvature[own, q] * away * (inputs[row, j] - centre[own, j])
+                change += bend
             middle = value[own] + change
             width = min(half_width[cell[row], output] * open_share, left[own])
             lower[row, output], upper[row, output] = middle - width, middle + width

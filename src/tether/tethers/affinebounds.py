@@ -1,15 +1,17 @@
-"""Affine bounds: first-order models of M over the leaves of a tree, and room by what the data show.
+"""Affine bounds: models of M over the leaves of a tree, and room by what the data show.
 
 Over each leaf of an output's tree ``A(s) = value + slope (s - reference)``, with a remainder that is at least
-``|M - A|``. Outputs stay within a half-width of A, so that every one of them is within ``delta = remainder +
-half-width`` of M, anywhere in the operating box. Where M bends decides the leaves; where the data are, the
-cells and their half-widths.
+``|M - A|``. In a leaf of second order ``sum_q curvature_q (s - c)_i (s - c)_j`` is added, over pairs q =
+(i, j) of inputs, with c the point that the leaf was expanded around. Outputs stay within a half-width of A,
+so that every one of them is within ``delta = remainder + half-width`` of M, anywhere in the operating box.
+Where M bends decides the leaves; where the data are, the cells and their half-widths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array, Schema
 from tether.evidence import Evidence, Question
-from tether.evidence.expansions import middles
+from tether.evidence.curvature import Pairs, bend_at, no_pairs
+from tether.evidence.expansions import Bent, middles
 from tether.foundation.errors import CertificateError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
@@ -56,6 +59,8 @@ class AffineBounds:
             within a small distance.
         angles: (P,) which outputs are angles.
         evidence: how the remainder is known.
+        curvature: (L, Q), 0 in leaves of first order; no columns where all are.
+        pairs: (Q, 2) inputs that it is of, each ascending, each pair once.
     """
 
     tree: BoxTree
@@ -68,6 +73,8 @@ class AffineBounds:
     pinned: Array
     angles: NDArray[np.bool_]
     evidence: Evidence
+    curvature: Array | None = None
+    pairs: Pairs = field(default_factory=no_pairs)
     kind: ClassVar[Literal["affine"]] = "affine"
     over: ClassVar[str] = "boxes"
     """What a claim is over, as :mod:`tether.foundation.wording` calls it."""
@@ -77,6 +84,53 @@ class AffineBounds:
             raise ValueError("`half_width` must be finite and at least 0 in every cell and output.")
         if not (self.remainder >= 0).all():
             raise ValueError("`remainder` must be at least 0 in every leaf.")
+        if self.curvature is None:
+            object.__setattr__(self, "curvature", np.zeros((len(self.value), 0)))
+        self._check_curvature()
+
+    def _check_curvature(self) -> None:
+        pairs, inputs = self.pairs, len(self.reference)
+        ascending = (pairs[:, 0] <= pairs[:, 1]) & (pairs[:, 0] >= 0) & (pairs[:, 1] < inputs)
+        if not ascending.all() or len({tuple(pair) for pair in pairs.tolist()}) != len(pairs):
+            raise ValueError("`pairs` must be of inputs, ascending, each pair once.")
+        if self.bends.shape != (len(self.value), len(pairs)) or not np.isfinite(self.bends).all():
+            raise ValueError("`curvature` must be finite, one for each leaf and pair.")
+        if len(pairs) and not self.evidence.encloses:
+            raise ValueError(
+                f"`order` must be 1 for evidence `{self.evidence.name}`; got 2. Second order needs `proved`."
+            )
+
+    @property
+    def bends(self) -> Array:
+        """(L, Q) curvatures."""
+        assert self.curvature is not None
+        return self.curvature
+
+    @property
+    def order(self) -> int:
+        """2 where there are leaves of second order."""
+        return 2 if len(self.pairs) else 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is held by leaf, and of the trees."""
+        held = (self.value, self.slope, self.remainder, self.bends, *self.tree.nodes)
+        return sum(part.nbytes for part in held)
+
+    @cached_property
+    def centre(self) -> Array:
+        """(L, D) around which leaves were expanded, and curvatures are counted from."""
+        lower, upper = self.tree.boxes()
+        return middles(lower, upper, self.pinned)[0]
+
+    @cached_property
+    def _swing(self) -> Array:
+        """(L,) at most what curvatures add to A anywhere in a leaf."""
+        if self.order == 1:
+            return np.zeros(len(self.value))
+        lower, upper = self.tree.boxes()
+        reach = np.maximum(np.abs(upper - self.centre), np.abs(self.centre - lower))
+        return bend_at(np.abs(self.bends), self.pairs, reach)
 
     @property
     def lemma(self) -> None:
@@ -170,9 +224,20 @@ class AffineBounds:
         middle, _ = middles(lower[rows], upper[rows], self.pinned)
         slope, output = self.slope[rows], self.output[rows]
         value = self.value[rows] + (slope * (middle - self.reference)).sum(axis=1)
+        needed, bent = np.empty(len(rows)), (self.bends[rows] != 0).any(axis=1)
         try:
             expander = evidence.expander(question)
-            needed = expander.needed(output, lower[rows], upper[rows], slope=slope, value=value)
+            for second, own in ((False, np.flatnonzero(~bent)), (True, np.flatnonzero(bent))):
+                if not len(own):
+                    continue
+                given = (output[own], lower[rows[own]], upper[rows[own]])
+                model = {"slope": slope[own], "value": value[own]}
+                curved = Bent(self.bends[rows[own]], self.pairs)
+                needed[own] = (
+                    expander.needed_bent(*given, **model, bent=curved)
+                    if second
+                    else expander.needed(*given, **model)
+                )
         except (ValueError, EnclosureError) as error:
             raise CertificateError(f"the claim cannot be derived again: {error}") from None
         rounding = self.rounding(question.schema)[rows]
@@ -188,7 +253,7 @@ class AffineBounds:
     def unit_of_widening(self, *, times: float = 1.0) -> AffineBounds:
         """Bounds whose delta is what delta grows by: in proportion, and some of what is usual elsewhere."""
         output, finite = self.output, np.isfinite(self.remainder)
-        size = np.abs(self.value) + np.abs(self.slope) @ (self.tree.upper - self.tree.lower)
+        size = np.abs(self.value) + np.abs(self.slope) @ (self.tree.upper - self.tree.lower) + self._swing
         floor = np.zeros(len(self.most))
         for k in range(len(floor)):
             own = finite & (output == k)
@@ -210,23 +275,29 @@ class AffineBounds:
     def evaluate(self, inputs: Array) -> Array:
         """(N, P) A at physical inputs (N, D)."""
         leaf = self.tree.find(inputs)
-        return self.value[leaf] + np.einsum("npd,nd->np", self.slope[leaf], inputs - self.reference)
+        flat = self.value[leaf] + np.einsum("npd,nd->np", self.slope[leaf], inputs - self.reference)
+        if self.order == 1:
+            return flat
+        return flat + bend_at(self.bends[leaf], self.pairs, inputs[:, None] - self.centre[leaf])
 
     def rounding(self, schema: Schema) -> Array:
         """(L,) at least what rounding changes of an output that is made from A."""
         tree, output = self.tree, self.output
         reach = np.maximum(np.abs(tree.lower - self.reference), np.abs(tree.upper - self.reference))
         size = np.abs(self.value) + np.abs(self.slope) @ reach + self.room[output]
-        size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0)
-        return output_rounding_over(tree.lower, tree.upper, schema)(size, output)
+        size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0) + self._swing
+        return output_rounding_over(tree.lower, tree.upper, schema, pairs=len(self.pairs))(size, output)
 
 
 def output_rounding_over(
-    lower: Array, upper: Array, schema: Schema
+    lower: Array, upper: Array, schema: Schema, *, pairs: int = 0
 ) -> Callable[[Array, NDArray[np.int64]], Array]:
-    """Rounding of ``state + increment`` and of A over a box, by size of the target and by output."""
+    """Rounding of ``state + increment`` and of A over a box, by size of the target and by output.
+
+    With `pairs` of inputs A has as many terms more.
+    """
     extent = np.maximum(np.abs(lower), np.abs(upper))[None, : len(schema.states)]
     # Unwrapping an angle passes through numbers of a few turns.
     more = schema.base(extent)[0] + 4 * np.pi * schema.output_angles
-    factor = (32 + 4 * len(schema.inputs)) * np.finfo(np.float64).eps
+    factor = (32 + 4 * (len(schema.inputs) + pairs)) * np.finfo(np.float64).eps
     return lambda size, output: factor * (size + more[output])

@@ -1,4 +1,4 @@
-"""Affine bounds from M: a tree grown for it, its first-order models settled, and room around them."""
+"""Affine bounds from M: a tree grown for it, its models settled, and room around them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Expanded:
 def expand(
     question: Question, evidence: Evidence, aim: Aim, cells: Cells, *, progress: Report | None = None
 ) -> Expanded:
-    """First-order models of M over the leaves of trees, with remainders of the given evidence.
+    """Models of M over the leaves of trees, with remainders of the given evidence.
 
     Args:
         question: what M is asked, over which box.
@@ -86,4 +86,6 @@ def _settled(grown: Grown, question: Question, evidence: Evidence, cells: Cells)
         pinned=pinned,
         angles=schema.output_angles,
         evidence=evidence,
+        curvature=leaves.curvature,
+        pairs=grown.pairs,
     )

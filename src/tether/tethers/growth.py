@@ -1,4 +1,4 @@
-"""A tree of boxes for M, grown where its first-order models are not good enough yet.
+"""A tree of boxes for M, grown where its models are not good enough yet.
 
 Each output has a tree of its own, over the inputs along which it bends: an input along which it is known not
 to is never cut. Leaves are cut in half along the input that contributes most to the
@@ -13,7 +13,7 @@ many leaves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tether.data import Array
 from tether.evidence import Expander, Leaves
+from tether.evidence.curvature import Pairs, bend_at, bend_slope
 from tether.evidence.expansions import Look
 from tether.evidence.question import on_circle
 from tether.foundation.progress import Report
@@ -72,7 +73,7 @@ class Aim:
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """A tree with its first-order models.
+    """A tree with its models.
 
     Attributes:
         tree: P trees with L leaves in all.
@@ -80,6 +81,7 @@ class Grown:
         output: (L,) which output a leaf belongs to.
         bends: (P, D) along which inputs each output bends.
         stopped: what ended the growth.
+        pairs: (Q, 2) inputs that curvatures of the models are of.
     """
 
     tree: BoxTree
@@ -87,6 +89,7 @@ class Grown:
     output: Numbers
     bends: NDArray[np.bool_]
     stopped: Stopped
+    pairs: Pairs
 
 
 def grow(expander: Expander, aim: Aim, *, progress: Report | None = None) -> Grown:
@@ -112,7 +115,7 @@ def grow(expander: Expander, aim: Aim, *, progress: Report | None = None) -> Gro
         wanting = growth.demanded(held)
         wanting = wanting[able[wanting]]
         wanting = wanting if len(wanting) else missing[able[missing]]
-        bend = None if seen is None else _Bend.of(cloud, seen, growth.leaves)
+        bend = None if seen is None else _Bend.of(cloud, seen, growth.leaves, expander.pairs)
         wanting, along = growth.choose(wanting, score, cloud.count(count), bend, most - count)
         if not len(wanting):
             return growth.finish("nothing left to cut")
@@ -160,13 +163,17 @@ class _Bend:
     shares: Array
 
     @classmethod
-    def of(cls, placed: _Placed, seen: Look, leaves: Leaves) -> _Bend:
+    def of(cls, placed: _Placed, seen: Look, leaves: Leaves, pairs: Pairs) -> _Bend:
         """From what M is there."""
         place, count = placed.place, len(leaves.value)
         away = placed.inputs[:, None] - leaves.middle[place]
         off = seen.values - leaves.value[place] - (leaves.slope[place] * away).sum(axis=2)
+        steep = leaves.slope[place]
+        if len(pairs):
+            off = off - bend_at(leaves.curvature[place], pairs, away)
+            steep = steep + bend_slope(leaves.curvature[place], pairs, away)
         missed = np.bincount(place.ravel(), on_circle(off, seen.angles).ravel() ** 2, minlength=count)
-        part = (seen.slopes - leaves.slope[place]) * away
+        part = (seen.slopes - steep) * away
         np.abs(part, out=part)
         by_input = part.T.swapaxes(1, 2)
         columns = [np.bincount(place.ravel(), column.ravel(), minlength=count) for column in by_input]
@@ -318,7 +325,9 @@ class _Growth:
         roots = np.arange(len(self.bends))
         tree = BoxTree(self.lower, self.upper, roots, self.cut, self.threshold, left, right)
         leaves = self.expander.settle(self.leaves, self.output, self.low, self.high)
-        return Grown(tree, leaves, self.output, self.bends, stopped)
+        used = np.flatnonzero((leaves.curvature != 0).any(axis=0))
+        leaves = replace(leaves, curvature=leaves.curvature[:, used])
+        return Grown(tree, leaves, self.output, self.bends, stopped, self.expander.pairs[used])
 
 
 def _first(near: Array, far: Array, output: Numbers, quota: int) -> tuple[Numbers, Numbers]:

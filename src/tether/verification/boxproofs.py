@@ -8,6 +8,12 @@ that plus ``|M(c) - A(c)|``. M's range over the box less that of A is another bo
 steps: along those inputs alone by which M may jump, where its range bounds it, and from there along the rest,
 where it cannot jump, by its slopes over the whole box. The smallest counts.
 
+Where A is of second order with second derivatives H, ``M(s) - A(s)`` is what it is at c, and what the slopes
+of M and A at c differ by times ``s - c``, and by Taylor's theorem the integral over the way of ``1 - t``
+times the deviation of M's second derivatives from H, times ``s - c`` twice: part k of the way weighs
+``(1 - (k - 1/2) / n) / n``. That holds where M's range, slopes and second derivatives are known over the
+whole box.
+
 Where that is not enough, shells are made finer, and then boxes are cut in half along the input that
 contributes most: what holds over all pieces holds over the leaf. What still cannot be shown is refused.
 """
@@ -24,9 +30,10 @@ from numpy.typing import NDArray
 from tether.foundation.executors import current
 from tether.verification import intervals
 from tether.verification.claim import HALF_TURN, Claim
-from tether.verification.interpreter import enclose, exact_values, reason
+from tether.verification.curvatures import Pair, enclose_bend
+from tether.verification.interpreter import Flow, enclose, exact_values, reason
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
-from tether.verification.leaves import gap_at, model_at, points_of
+from tether.verification.leaves import gap_at, model_at, slopes_at
 from tether.verification.roundings import leaf_rounding
 from tether.verification.tracing import Program
 
@@ -50,7 +57,9 @@ def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str |
         if unclaimed:
             yield unclaimed, None
         own = own[claim.claimed[own]]
-        pieces = [own[start : start + _LEAVES] for start in range(0, len(own), _LEAVES)]
+        # Those of second order apart, whose proof is another.
+        kinds = (own[~claim.curved[own]], own[claim.curved[own]])
+        pieces = [kind[start : start + _LEAVES] for kind in kinds for start in range(0, len(kind), _LEAVES)]
         show = partial(_first_shortfall, claim, part, output)
         yield from zip(map(len, pieces), current().map(show, zip(pieces)), strict=True)
 
@@ -119,8 +128,68 @@ class _Boxes:
 
     def _part(self, rows: slice, shells: int) -> tuple[Array, Array]:
         part = self.take(rows)
+        point = self.claim.followed_from(part.low, part.high)
         with np.errstate(all="ignore"):
-            return part._over(points_of(self.claim, part.low, part.high), shells)
+            return part._over_bent(point, shells) if part.bent else part._over(point, shells)
+
+    @property
+    def bent(self) -> bool:
+        """Whether A is of second order, in all of them or in none."""
+        return bool(self.claim.curved[self.leaf[:1]].all())
+
+    def _over_bent(self, point: Array, shells: int) -> tuple[Array, Array]:
+        found = enclose_bend(self.program, *self._shells(point, shells))
+        whole = slice(len(self.leaf) * (shells - 1), None)
+        reach = np.maximum(add_up(self.high, -point), add_up(point, -self.low))
+        model = model_at(self.claim, self.leaf, point)
+        low, high = exact_values(self.program, point)
+        output = np.full(len(point), self.output)
+        _, needed = gap_at(self.claim, output, (low[:, 0], high[:, 0]), model)
+        steep = enclose(self.program, point, point, slopes=True).slopes[0]
+        for column, own in enumerate(slopes_at(self.claim, self.leaf, point)):
+            part = steep.get(column, intervals.ZERO)
+            gap = np.maximum(add_up(part[1], -own[0]), add_up(own[1], -part[0]))
+            tilt = multiply_up(np.maximum(gap, 0.0), reach[:, column])
+            needed = add_up(needed, np.where(reach[:, column] == 0, 0.0, tilt))
+        for pair, part in self._bends(found.curves, reach, shells).items():
+            needed = add_up(needed, part if pair[0] == pair[1] else 2 * part)
+        needed = add_up(needed, np.broadcast_to(found.flow.error, len(point) * shells)[whole])
+        needed = np.where(self._is_smooth(found.flow, reach, shells), needed, np.nan)
+        rounding = leaf_rounding(self.claim, self.leaf, self.low, self.high)
+        return add_up(needed, rounding), self._least(low[:, 0], high[:, 0], model)
+
+    def _bends(self, curves: dict[Pair, Interval], reach: Array, shells: int) -> dict[Pair, Array]:
+        """(B,) by pairs of inputs, at most what the deviation of second derivatives makes of the way."""
+        stated = {pair: self.claim.curvature[self.leaf, k] for k, pair in enumerate(self.claim.pairs)}
+        nothing = np.zeros(len(self.leaf))
+        found = {}
+        for pair in curves.keys() | stated.keys():
+            one, two = pair
+            # A square stands for half of the second derivative: twice that is exact.
+            own = np.tile(stated.get(pair, nothing) * (2.0 if one == two else 1.0), shells)
+            part = curves.get(pair, intervals.ZERO)
+            away = np.maximum(np.maximum(add_up(part[1], -own), add_up(own, -part[0])), 0.0)
+            total = nothing
+            for k, shell in enumerate(away.reshape(shells, -1)):
+                # Shells are a power of two: the weight is exact.
+                total = add_up(total, multiply_up(shell, (1 - (k + 0.5) / shells) / shells))
+            grown = multiply_up(multiply_up(total, reach[:, one]), reach[:, two])
+            found[pair] = np.where((reach[:, one] == 0) | (reach[:, two] == 0), 0.0, grown)
+        return found
+
+    def _is_smooth(self, flow: Flow, reach: Array, shells: int) -> NDArray[np.bool_]:
+        """(B,) whether M's range is known over the whole box, and its slopes along what has a width."""
+        count = len(self.leaf)
+        last = slice(count * (shells - 1), None)
+
+        def known(part: Interval) -> NDArray[np.bool_]:
+            ends = (np.broadcast_to(end, count * shells)[last] for end in part)
+            return np.logical_and.reduce([np.isfinite(end) for end in ends])
+
+        smooth = known(flow.range)
+        for column, part in flow.slopes.items():
+            smooth = smooth & (known(part) | (reach[:, column] == 0))
+        return smooth
 
     def _over(self, point: Array, shells: int) -> tuple[Array, Array]:
         below, above = self._shells(point, shells)
@@ -234,14 +303,26 @@ class _Boxes:
     def _shares(self) -> Array:
         """(B, D) what each input contributes; where nothing is known, by its width in the box."""
         reach = 0.5 * self.high - 0.5 * self.low
-        slopes = enclose(self.program, self.low, self.high, slopes=True).slopes[0]
-        shares = np.stack([self._share(slopes, reach, 1, d) for d in range(reach.shape[1])], axis=1)
+        shares = self._bent_shares(reach) if self.bent else self._straight_shares(reach)
         extent = self.claim.box[1] - self.claim.box[0]
         width = (self.high - self.low) / np.where(extent > 0, extent, 1.0)
         inputs = [node.data for node in self.program.nodes if node.operation == "input"]
         used = np.isin(np.arange(reach.shape[1]), inputs)
         known = np.isfinite(shares).all(axis=1, keepdims=True)
         return np.where(used, np.where(known, shares, width), -1.0)
+
+    def _straight_shares(self, reach: Array) -> Array:
+        slopes = enclose(self.program, self.low, self.high, slopes=True).slopes[0]
+        return np.stack([self._share(slopes, reach, 1, d) for d in range(reach.shape[1])], axis=1)
+
+    def _bent_shares(self, reach: Array) -> Array:
+        shares = np.zeros_like(reach)
+        for (one, two), part in self._bends(
+            enclose_bend(self.program, self.low, self.high).curves, reach, 1
+        ).items():
+            shares[:, one] += part
+            shares[:, two] += part
+        return shares
 
     def words(self, row: int, needed: Array) -> str:
         """Why a box is not shown."""
@@ -250,4 +331,5 @@ class _Boxes:
         if not np.isnan(needed[row]):
             return f"leaf {leaf}: {name}: the remainder is {have:.6g}, not the {needed[row]:.6g} needed"
         why = reason(self.program, self.low[row : row + 1], self.high[row : row + 1])
+        why = "second derivatives without a bound" if self.bent and why == "no bound" else why
         return f"leaf {leaf}: {name}: the trusted model has {why}"

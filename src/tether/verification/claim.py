@@ -36,7 +36,7 @@ _SHAPES = {
         "pinned": "D",
     },
 }  # fmt: skip
-_OPTIONAL = {"interval": {"lemma": "P"}, "boxes": {}}
+_OPTIONAL = {"interval": {"lemma": "P"}, "boxes": {"curvature": "LQ", "pairs": "Q2"}}
 _OVER = {"over.inputs": "RD", "over.lower": "D", "over.upper": "D", "over.columns": "D"}
 _TREE = {"lower": "D", "upper": "D", "roots": "P", "cut": "V", "threshold": "V", "left": "V", "right": "V"}
 _INFINITE = ("bounds.remainder", "bounds.most")
@@ -50,7 +50,7 @@ class Claim:
     """Everything a file says about its tether.
 
     Attributes:
-        kind: `interval`, or `boxes` for first-order models over leaves.
+        kind: `interval`, or `boxes` for models over leaves, of first or second order.
         evidence: how delta is said to be known.
         schema: what the columns mean.
         target: `next_state` or `increment`.
@@ -96,6 +96,34 @@ class Claim:
     def trees(self) -> Trees:
         """Of boxes: the tree of each output."""
         return read_trees(self.arrays)
+
+    @cached_property
+    def curvature(self) -> Array:
+        """(L, Q) of boxes: of A, by pairs of inputs; no columns where no leaf is of second order."""
+        return self.arrays.get("bounds.curvature", np.zeros((len(self), 0)))
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The Q pairs of inputs."""
+        return [tuple(pair) for pair in self.arrays["bounds.pairs"].tolist()] if self.curvature.size else []
+
+    @cached_property
+    def curved(self) -> NDArray[np.bool_]:
+        """(L,) of boxes: leaves of second order."""
+        return (self.curvature != 0).any(axis=1)
+
+    @cached_property
+    def centre(self) -> Array:
+        """(L, D) of boxes: where curvatures are counted from, the middle or what is pinned in the leaf."""
+        return self.followed_from(self.trees.lower, self.trees.upper)
+
+    def followed_from(self, low: Array, high: Array) -> Array:
+        """(B, D) a point of each box: the middle, or the pinned values of a box that holds them all."""
+        pinned = self.bounds("pinned")
+        middle = np.clip(0.5 * low + 0.5 * high, low, high)
+        free = np.isnan(pinned)
+        held = np.logical_and.reduce(free | ((low <= pinned) & (pinned <= high)), axis=1)
+        return np.where(held[:, None] & ~free, pinned, middle)
 
     @cached_property
     def claimed(self) -> NDArray[np.bool_]:
@@ -290,7 +318,7 @@ def _schema(fields: Any) -> Schema:
 
 
 def _check_shapes(path: Path, claim: Claim) -> None:
-    sizes = {"D": len(claim.schema.inputs), "P": len(claim.schema.outputs)}
+    sizes = {"D": len(claim.schema.inputs), "P": len(claim.schema.outputs), "2": 2}
     wanted = {f"cells.{name}": axes for name, axes in _GEOMETRY.items()}
     wanted |= {f"bounds.{name}": axes for name, axes in _SHAPES[claim.kind].items()}
     wanted |= {f"tree.{name}": axes for name, axes in _TREE.items()} if claim.kind == "boxes" else {}
@@ -338,12 +366,30 @@ def _check_boxes(claim: Claim) -> None:
         _require(claim.bounds(name) >= 0, f"`bounds.{name}` must be at least 0", claim)
     if len(claim.trees.owner) != len(claim):
         raise CertificateError("not verified: `bounds.value` must have one number for each leaf.")
+    if "bounds.curvature" in claim.arrays or "bounds.pairs" in claim.arrays:
+        _check_curvature(claim)
     known = np.bincount(claim.trees.owner[claim.claimed], minlength=len(claim.schema.outputs)) > 0
     if not known.all():
         name = claim.output(int(np.argmin(known)))
         raise CertificateError(f"not verified: {name}: nothing is claimed; every remainder is infinite.")
     if not len(claim.places):
         raise CertificateError("not verified: nothing is claimed of all outputs in the middle of any leaf.")
+
+
+def _check_curvature(claim: Claim) -> None:
+    for name in ("curvature", "pairs"):
+        if f"bounds.{name}" not in claim.arrays:
+            raise CertificateError(
+                f"not verified: `bounds.{name}` must be there, where the other of both is."
+            )
+    if claim.evidence != "proved":
+        raise CertificateError(
+            f"not verified: leaves of second order must be proved; the evidence is {shown(claim.evidence)}."
+        )
+    pairs, inputs = claim.pairs, len(claim.schema.inputs)
+    fine = all(0 <= i <= j < inputs for i, j in pairs) and len(set(pairs)) == len(pairs)
+    if not fine or len(pairs) != claim.curvature.shape[1]:
+        raise CertificateError("not verified: `bounds.pairs` must be inputs, ascending, each pair once.")
 
 
 def _require(holds: np.ndarray, rule: str, claim: Claim) -> None:

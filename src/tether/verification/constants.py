@@ -21,7 +21,7 @@ from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import precision
 from tether.verification.evaluation import values_at
 from tether.verification.intervals import add_up, multiply_up
-from tether.verification.leaves import gap_at, model_at, points_of
+from tether.verification.leaves import gap_at, model_at
 from tether.verification.roundings import interval_rounding, leaf_rounding
 
 _LEAVES = 4096
@@ -106,7 +106,7 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any], reach: f
 def _leaves(claim: Claim, trusted: TrustedModel, leaf: NDArray[np.int64], bend: Array) -> str | None:
     """Why some of these leaves are not shown; None: all are."""
     low, high, output = claim.trees.lower[leaf], claim.trees.upper[leaf], claim.trees.owner[leaf]
-    point, rows = points_of(claim, low, high), np.arange(len(leaf))
+    point, rows = claim.followed_from(low, high), np.arange(len(leaf))
     values = values_at(claim, trusted, point)[rows, output]
     given, slope = _given_jacobian(claim, trusted, point)[rows, output], claim.bounds("slope")[leaf]
     with np.errstate(all="ignore"):

@@ -6,6 +6,9 @@ with ``u = 2^-24`` and D inputs,
 - *A* is moved in float64 to a float32 point of each leaf: its middle, but what is pinned where the leaf holds
   that. Rounding its coefficients, its products and their sum costs ``κ (S + h)``, ``κ = (D + 8) u (1 +
   2^-10)``, with S the size of A's parts and h the half-width.
+- *Second order*: of a leaf with curvatures Q terms are added, ``C_ij (s - m)_i (s - m)_j`` around the same
+  point m, where the slope is then another. Each takes five roundings, and one more of the sum: D + Q + 2
+  stands for D.
 - *Cells* are found by distances that err by a relative (D + 8) u and by how far rounding moves a memory.
   *Leaves* are found without error: a float32 number is below a threshold if and only if it is below the
   smallest float32 number that is at least that threshold. Nothing between 0 and 2^-126 is a threshold.
@@ -14,6 +17,8 @@ with ``u = 2^-24`` and D inputs,
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,17 +70,62 @@ def _boxes(claim: Claim) -> Array | None:
     own = np.where(known, claim.bounds("value"), 0.0)
     point = _points(claim)
     away = point - claim.bounds("reference")
-    value = _nearest(own + (slope * away).sum(axis=1))
     reach = np.maximum(np.abs(trees.upper - point), np.abs(point - trees.lower))
-    size = np.abs(value) + (np.abs(slope) * reach).sum(axis=1) * (1 + 64 * _U)
+    bend = _Bend.of(claim, point, reach, slope)
+    value = _nearest(own + (slope * away).sum(axis=1) + bend.value)
     rough = np.abs(own) + (np.abs(slope) * np.abs(away)).sum(axis=1)
+    slope = slope + bend.slope
+    size = np.abs(value) + ((np.abs(slope) * reach).sum(axis=1) + bend.swing) * (1 + 64 * _U)
     largest = 1 + float(reach.max()) + float(np.abs(slope).max()) + float(size.max())
     slack = (inputs + 4) * _EPS * rough + (16 + 4 * inputs) * _FLUSHED * largest
+    slack = slack + bend.slack + (len(claim.pairs) + 4) * _EPS * rough * bool(claim.pairs)
     remainder = _up((claim.bounds("remainder") + slack) * (1 + 1e-15)).astype(np.float64)
     tables = (point, value, _nearest(slope), _down(claim.bounds("half_width")), remainder[known])
-    if not all(np.isfinite(table).all() for table in tables):
+    if not all(np.isfinite(table).all() for table in (*tables, _nearest(claim.curvature))):
+        return None
+    if not (bend.steepest < 2.0**100).all():
         return None
     return _over_leaves(claim, np.where(known, remainder, 0.0), size)
+
+
+class _Bend(NamedTuple):
+    """What curvatures make of A around float32 points (L, D); zeros where there are none.
+
+    Attributes:
+        value: (L,) that they add at the point.
+        slope: (L, D) that they add to its slope there.
+        swing: (L,) the largest that their terms can be in the leaf.
+        slack: (L,) what moving them rounds in float64, but for the value's own parts, and flushing costs.
+        steepest: (L,) the largest product on the way.
+    """
+
+    value: Array
+    slope: Array
+    swing: Array
+    slack: Array
+    steepest: Array
+
+    @classmethod
+    def of(cls, claim: Claim, point: Array, reach: Array, slope: Array) -> _Bend:
+        """From slopes (L, D) at the reference, in leaves that reach so far (L, D) from the points."""
+        count = len(point)
+        value, swing, more = np.zeros(count), np.zeros(count), np.zeros_like(point)
+        if not claim.pairs:
+            return cls(value, more, swing, swing, swing)
+        away, steep, rough = point - claim.centre, np.abs(slope), np.zeros(count)
+        curvature = np.where(claim.claimed[:, None], claim.curvature, 0.0)
+        for number, (one, two) in enumerate(claim.pairs):
+            own = curvature[:, number]
+            value = value + own * away[:, one] * away[:, two]
+            rough = rough + np.abs(own * away[:, one] * away[:, two])
+            swing = swing + np.abs(own) * reach[:, one] * reach[:, two]
+            for along, other in ((one, two), (two, one)):
+                more[:, along] += own * away[:, other]
+                steep[:, along] += np.abs(own * away[:, other])
+        terms, largest = len(claim.pairs) + 4, np.abs(curvature).max(axis=1)
+        slack = terms * _EPS * (rough + (steep * reach).sum(axis=1))
+        slack = slack + 8 * terms * _FLUSHED * (1 + float(reach.max())) ** 2 * (1 + float(largest.max()))
+        return cls(value, more, swing, slack, largest * reach.max(axis=1))
 
 
 def _points(claim: Claim) -> Array:
@@ -94,7 +144,7 @@ def _over_leaves(claim: Claim, remainder: Array, size: Array) -> Array | None:
     if not (size + width < 2.0**100).all():
         return None
     compensation = _compensation(claim)
-    magnified = (inputs + 8) * _U * (1 + 2.0**-10)
+    magnified = (inputs + _more(claim) + 8) * _U * (1 + 2.0**-10)
     spread = width + remainder + magnified * (size + width) * compensation
     size = size + width
     if claim.target == "increment":
@@ -152,7 +202,12 @@ def _interval(claim: Claim) -> Array | None:
 
 
 def _compensation(claim: Claim) -> float:
-    return 1 + (len(claim.schema.inputs) + 24) * 2 * _U
+    return 1 + (len(claim.schema.inputs) + _more(claim) + 24) * 2 * _U
+
+
+def _more(claim: Claim) -> int:
+    """Terms that leaves of second order have besides."""
+    return len(claim.pairs) + 2 if claim.pairs else 0
 
 
 def _nearest(values: Array) -> Array:

@@ -107,7 +107,7 @@ def enclose(program: Program, low: Array, high: Array, *, slopes: bool) -> Enclo
     with np.errstate(all="ignore"):
         for number, node in enumerate(program.nodes):
             found = run_node(node, [flows[k] for k in node.arguments], low, high, slopes)
-            flows[number] = _total(found, slopes) if isinstance(found, Flow) else found
+            flows[number] = known_only(found, slopes) if isinstance(found, Flow) else found
             for k in last.get(number, ()):
                 del flows[k]
         outputs = [flows[k] for k in program.outputs]
@@ -116,7 +116,7 @@ def enclose(program: Program, low: Array, high: Array, *, slopes: bool) -> Enclo
     return Enclosure(stacked[:, 0], stacked[:, 1], stacked[:, 2], [flow.slopes for flow in outputs])
 
 
-def _total(flow: Flow, slopes: bool) -> Flow:
+def known_only(flow: Flow, slopes: bool) -> Flow:
     """Where a range is not known, or overflows, nothing is: neither error nor slope, by any input."""
     known = np.isfinite(flow.range[0]) & np.isfinite(flow.range[1])
     if np.all(known):

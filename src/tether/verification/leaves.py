@@ -15,15 +15,6 @@ Index = NDArray[np.int64]
 _TURN = constant(lambda: 2 * arb.pi())
 
 
-def points_of(claim: Claim, low: Array, high: Array) -> Array:
-    """(B, D) from which M is followed: the middle, or the pinned values of a box that holds them all."""
-    pinned = claim.bounds("pinned")
-    middle = np.clip(0.5 * low + 0.5 * high, low, high)
-    free = np.isnan(pinned)
-    held = np.logical_and.reduce(free | ((low <= pinned) & (pinned <= high)), axis=1)
-    return np.where(held[:, None] & ~free, pinned, middle)
-
-
 def model_at(claim: Claim, leaf: Index, point: Array) -> Interval:
     """(B,) least and greatest that A of leaves (B,) can be at points (B, D)."""
     value, slope = claim.bounds("value")[leaf], claim.bounds("slope")[leaf]
@@ -32,7 +23,31 @@ def model_at(claim: Claim, leaf: Index, point: Array) -> Interval:
         at = point[:, column]
         way = intervals.subtract((at, at), (reference, reference))
         total = intervals.add(total, intervals.multiply((slope[:, column], slope[:, column]), way))
+    curvature = claim.curvature[leaf]
+    for number, (one, two) in enumerate(claim.pairs):
+        ways = _way(claim, leaf, point, one), _way(claim, leaf, point, two)
+        product = intervals.square(ways[0]) if one == two else intervals.multiply(*ways)
+        own = curvature[:, number]
+        total = intervals.add(total, intervals.multiply((own, own), product))
     return total
+
+
+def slopes_at(claim: Claim, leaf: Index, point: Array) -> list[Interval]:
+    """By input, (B,) least and greatest that the slope of A of leaves (B,) can be at points (B, D)."""
+    slope, curvature = claim.bounds("slope")[leaf], claim.curvature[leaf]
+    found: list[Interval] = [(column, column) for column in slope.T]
+    for number, (one, two) in enumerate(claim.pairs):
+        own = curvature[:, number], curvature[:, number]
+        for along, other in ((one, two), (two, one)):  # of a square both, which is twice
+            part = intervals.multiply(own, _way(claim, leaf, point, other))
+            found[along] = intervals.add(found[along], part)
+    return found
+
+
+def _way(claim: Claim, leaf: Index, point: Array, column: int) -> Interval:
+    """(B,) from where curvatures are counted."""
+    centre, at = claim.centre[leaf, column], point[:, column]
+    return intervals.subtract((at, at), (centre, centre))
 
 
 def gap_at(claim: Claim, output: Index, exact: Interval, model: Interval) -> tuple[Interval, Array]:

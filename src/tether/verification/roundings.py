@@ -18,15 +18,25 @@ def leaf_rounding(claim: Claim, leaf: NDArray[np.int64], low: Array, high: Array
     delta some operations. With u the roundoff this is (D + 4) u of the size of A, 7 u of the largest
     half-width, two of the remainder and one of the base; and 4 u of what M returns and of a few turns, where
     it is made an increment or an angle is unwrapped.
+
+    Of second order A takes Q terms more, of two differences and two products each, and one sum: with u of
+    each, (Q + 6) u of theirs and one u of the others.
     """
     inputs, output = len(claim.schema.inputs), claim.trees.owner[leaf]
     reference, slope = claim.bounds("reference"), np.abs(claim.bounds("slope")[leaf])
     reach = np.maximum(np.abs(low - reference), np.abs(high - reference))
     size = np.abs(claim.bounds("value")[leaf]) + (slope * reach).sum(axis=1)
+    terms, far = inputs + 8, np.zeros(len(leaf))
+    if claim.pairs:
+        terms += len(claim.pairs) + 2
+        ways = np.maximum(np.abs(low - claim.centre[leaf]), np.abs(high - claim.centre[leaf]))
+        for number, (one, two) in enumerate(claim.pairs):
+            size = size + np.abs(claim.curvature[leaf, number]) * ways[:, one] * ways[:, two]
+        far = len(claim.pairs) * (2 + ways.max(axis=1)) * claim.curved[leaf]
     width, base = claim.bounds("half_width").max(axis=0)[output], claim.base[output]
     turns = 2 * np.pi * claim.schema.output_angles[output]
-    roundings = (inputs + 8) * size + 7 * width + 5 * base + 8 * turns + 2 * claim.bounds("remainder")[leaf]
-    faint = 5e-324 * (inputs + 8) * (size > 0)  # what may underflow
+    roundings = terms * size + 7 * width + 5 * base + 8 * turns + 2 * claim.bounds("remainder")[leaf]
+    faint = 5e-324 * (terms + np.ceil(far)) * ((size > 0) | (far > 0))  # what may underflow
     return roundings * ROUNDOFF * _MORE + faint
 
 

@@ -11,6 +11,9 @@
 3. *A.* ``p_d = fl(Ĵ_d t_d)`` is within γ_3 |p_d| of ``J_d (s - m̂)_d``. Adding up D of them and ĉ errs by
    γ_D S, where ``S = sum_d |p_d| + |ĉ|``, and rounding c' by γ_1 |ĉ|. So ``|â - A| <= γ_{D+3} S + slack``.
    The slack has c's own float64 roundings and what flushing costs; it is part of r̂, the remainder rounded up.
+   In a leaf of second order A moved to m̂ has another slope there, and Q terms ``C_ij (s - m̂)_i (s - m̂)_j``
+   more. Each is computed within γ_5 of itself and adds a rounding to the sum: D + Q + 2 stands for D, here
+   and below.
 4. *Delta* = ĥ + r̂ + κ (S + ĥ) + u |output|, with ``κ = (D + 8) u (1 + 2^-10) >= γ_{D+5}``; of an angle π at
    most. ĥ is cut to what is left of the delta asked for beside r̂, rounded down; the float32 delta exceeds
    that by the last two terms.
@@ -19,10 +22,12 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tether.data import Array
+from tether.evidence.curvature import bend_at, bend_slope
 from tether.geometry.cells import Cells
 from tether.model.frame import Frame
 from tether.model.single.rounding import (
@@ -48,7 +53,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 class SingleBoxes(SingleTether):
-    """Outputs within a half-width of A, the first-order model of a leaf."""
+    """Outputs within a half-width of A, the model of a leaf."""
 
     roots: Tensor
     cut: Tensor
@@ -58,6 +63,8 @@ class SingleBoxes(SingleTether):
     point: Tensor
     value: Tensor
     slope: Tensor
+    curvature: Tensor
+    pairs: Tensor
     remainder: Tensor
     most: Tensor
     half_width: Tensor
@@ -67,13 +74,16 @@ class SingleBoxes(SingleTether):
     def __init__(self, cells: Cells, bounds: AffineBounds, frame: Frame) -> None:
         super().__init__()
         inputs, outputs = len(frame.schema.inputs), len(frame.schema.outputs)
-        magnified, compensation = magnification(inputs + 8), compensation_of(inputs)
+        terms = inputs + (len(bounds.pairs) + 2 if bounds.order > 1 else 0)
+        magnified, compensation = magnification(terms + 8), compensation_of(terms)
         leaves = _Leaves(bounds)
         tables = leaves.tables() | _room_tables(cells, bounds)
+        self.keep({"pairs": bounds.pairs})
         self.largest = leaves.largest(frame, tables, magnified, compensation)
         self.magnified, self.compensation = rounded_up(magnified), rounded_up(compensation)
         self.pins, self.depth = bool(tables["pinned_rate"].any()), bounds.tree.depth
-        self.per_row = max(len(cells), outputs * inputs)
+        self.bent = bounds.order > 1
+        self.per_row = max(len(cells), outputs * terms)
         box = domain_box(bounds.tree.lower, bounds.tree.upper, frame.schema)
         self.keep(tables | _tree_tables(bounds) | memory_tables(cells) | box)
 
@@ -82,7 +92,11 @@ class SingleBoxes(SingleTether):
         leaf = walk(inputs, self.roots, self.cut, self.threshold, self.left, self.right, self.depth)
         cell = self.squared_distances(inputs).argmin(dim=1)
         # Products by element: a matrix product may run in less than float32.
-        products = self.slope[leaf] * (inputs[:, None, :] - self.point[leaf])
+        away = inputs[:, None, :] - self.point[leaf]
+        products = self.slope[leaf] * away
+        if self.bent:
+            one, two = (away[:, :, self.pairs[:, side]] for side in (0, 1))
+            products = torch.cat([products, self.curvature[leaf] * one * two], dim=2)
         value, remainder = self.value[leaf], self.remainder[leaf]
         anchor, size = products.sum(dim=2) + value, products.abs().sum(dim=2) + value.abs()
         width = self.half_width[cell]
@@ -106,6 +120,7 @@ class _Leaves:
         reach: (L, D) the largest way from there within the leaf.
         value: (L,) A at the point; 0 where nothing is known.
         slope: (L, D) likewise.
+        curvature: (L, Q) likewise, by pairs of inputs; there is no point that it depends on.
         slack: (L,) what step 3 adds to the remainder.
     """
 
@@ -118,17 +133,34 @@ class _Leaves:
         self.reach = np.maximum(np.abs(self.upper - self.point), np.abs(self.point - self.lower))
         moved = self.point - bounds.reference
         self.slope = np.where(self.claimed[:, None], bounds.slope, 0.0)
+        self.curvature = np.where(self.claimed[:, None], bounds.bends, 0.0)
         own = np.where(self.claimed, bounds.value, 0.0)
         self.value = own + (self.slope * moved).sum(axis=1)
         rough = np.abs(own) + (np.abs(self.slope) * np.abs(moved)).sum(axis=1)
         inputs = len(bounds.reference)
+        self.slack = np.zeros(len(own))
+        if bounds.order > 1:
+            self._bend(rough)
         largest = 1 + float(self.reach.max()) + float(np.abs(self.slope).max()) + float(self.size.max())
-        self.slack = (inputs + 4) * _EPS * rough + (16 + 4 * inputs) * FLUSHED * largest
+        self.slack += (inputs + 4) * _EPS * rough + (16 + 4 * inputs) * FLUSHED * largest
+
+    def _bend(self, rough: Array) -> None:
+        """Moves what is of second order to the points; with what that rounds, and what flushing costs."""
+        pairs, terms = self.bounds.pairs, len(self.bounds.pairs) + 4
+        away, size = self.point - self.bounds.centre, np.abs(self.curvature)
+        steep = np.abs(self.slope) + bend_slope(size, pairs, np.abs(away))
+        rough = rough + bend_at(size, pairs, np.abs(away))
+        self.value = self.value + bend_at(self.curvature, pairs, away)
+        self.slope = self.slope + bend_slope(self.curvature, pairs, away)
+        farthest = 1 + float(self.reach.max())
+        self.slack = terms * _EPS * (rough + (steep * self.reach).sum(axis=1))
+        self.slack += 8 * terms * FLUSHED * farthest**2 * (1 + float(size.max()))
 
     @property
     def size(self) -> Array:
         """(L,) at least S of the error analysis over the leaf."""
         swing = (np.abs(self.slope) * self.reach).sum(axis=1)
+        swing = swing + bend_at(np.abs(self.curvature), self.bounds.pairs, self.reach)
         return np.abs(near(self.value)).astype(np.float64) + swing * (1 + 64 * UNIT)
 
     def tables(self) -> dict[str, Single]:
@@ -142,6 +174,7 @@ class _Leaves:
             "point": self.point,
             "value": near(self.value),
             "slope": near(self.slope),
+            "curvature": near(self.curvature),
             "remainder": remainder,
             "most": down(np.maximum(left, 0.0)),
         }
@@ -156,7 +189,10 @@ class _Leaves:
         remainder = tables["remainder"].astype(np.float64)
         spread = width + remainder + magnified * (self.size + width) * compensation
         size = self.size + width
-        check_sizes({name: tables[name] for name in ("point", "value", "slope", "half_width")}, size)
+        check_sizes(
+            {name: tables[name] for name in ("point", "value", "slope", "half_width", "curvature")}, size
+        )
+        check_sizes({}, np.abs(self.curvature).max(axis=1, initial=0.0) * self.reach.max(axis=1))
         check_sizes({"remainder": tables["remainder"][known]}, size)
         if frame.target == "increment":
             size = size + self._base(frame)
