@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array, Schema
 from tether.evidence import Evidence, Question
-from tether.evidence.curvature import Pairs, bend_at, no_pairs
+from tether.evidence.curvature import Pairs, bend_at, bend_slope, no_pairs
 from tether.evidence.expansions import Bent, middles
 from tether.foundation.errors import CertificateError
 from tether.geometry.boxtree import BoxTree
@@ -124,7 +124,7 @@ class AffineBounds:
         return middles(lower, upper, self.pinned)[0]
 
     @cached_property
-    def _swing(self) -> Array:
+    def swing(self) -> Array:
         """(L,) at most what curvatures add to A anywhere in a leaf."""
         if self.order == 1:
             return np.zeros(len(self.value))
@@ -253,7 +253,7 @@ class AffineBounds:
     def unit_of_widening(self, *, times: float = 1.0) -> AffineBounds:
         """Bounds whose delta is what delta grows by: in proportion, and some of what is usual elsewhere."""
         output, finite = self.output, np.isfinite(self.remainder)
-        size = np.abs(self.value) + np.abs(self.slope) @ (self.tree.upper - self.tree.lower) + self._swing
+        size = np.abs(self.value) + np.abs(self.slope) @ (self.tree.upper - self.tree.lower) + self.swing
         floor = np.zeros(len(self.most))
         for k in range(len(floor)):
             own = finite & (output == k)
@@ -280,12 +280,20 @@ class AffineBounds:
             return flat
         return flat + bend_at(self.bends[leaf], self.pairs, inputs[:, None] - self.centre[leaf])
 
+    def steepness(self, inputs: Array) -> Array:
+        """(N, P, D) the slope of A there, within its leaf."""
+        leaf = self.tree.find(inputs)
+        if self.order == 1:
+            return self.slope[leaf]
+        away = inputs[:, None] - self.centre[leaf]
+        return self.slope[leaf] + bend_slope(self.bends[leaf], self.pairs, away)
+
     def rounding(self, schema: Schema) -> Array:
         """(L,) at least what rounding changes of an output that is made from A."""
         tree, output = self.tree, self.output
         reach = np.maximum(np.abs(tree.lower - self.reference), np.abs(tree.upper - self.reference))
         size = np.abs(self.value) + np.abs(self.slope) @ reach + self.room[output]
-        size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0) + self._swing
+        size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0) + self.swing
         return output_rounding_over(tree.lower, tree.upper, schema, pairs=len(self.pairs))(size, output)
 
 

@@ -44,6 +44,16 @@ def slopes_at(claim: Claim, leaf: Index, point: Array) -> list[Interval]:
     return found
 
 
+def swing_of(claim: Claim) -> Array:
+    """(L,) at most what curvatures add to A anywhere in a leaf, but for roundings."""
+    far, total = np.zeros_like(claim.trees.lower), np.zeros(len(claim))
+    if claim.pairs:
+        far = np.maximum(np.abs(claim.trees.upper - claim.centre), np.abs(claim.centre - claim.trees.lower))
+    for number, (one, two) in enumerate(claim.pairs):
+        total = total + np.abs(claim.curvature[:, number]) * far[:, one] * far[:, two]
+    return total
+
+
 def _way(claim: Claim, leaf: Index, point: Array, column: int) -> Interval:
     """(B,) from where curvatures are counted."""
     centre, at = claim.centre[leaf, column], point[:, column]

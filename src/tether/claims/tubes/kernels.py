@@ -120,7 +120,7 @@ def over_leaves(
     net_low, net_high, net_value, net_slope, net_share, net_apart, near_low, near_high, coarse,
     roots, cut, threshold, left_node, right_node,
     node_lower, node_upper, node_remainder, node_left, node_short, node_count, node_unknown, node_cuts,
-    value, slope, reference, remainder, left, rounding, most, turning,
+    value, slope, reference, remainder, left, rounding, curvature, pairs, centre, most, turning,
     least, greatest, delta, unknown,
 ):  # fmt: skip
     """Fills `least`, `greatest` (C, N, P), `delta` (N, P), `unknown` (N,) from leaves that pieces touch.
@@ -135,9 +135,9 @@ def over_leaves(
     """
     inputs, candidates = lower.shape[1], values.shape[0]
     unit = 2.0**-52
-    units = (4 * inputs + 32) * unit
+    units = (4 * (inputs + len(pairs)) + 32) * unit
     waiting, touched = np.empty(len(cut), np.int64), np.empty(len(value), np.int64)
-    center, reach = np.empty(inputs), np.empty(inputs)
+    center, reach, steep = np.empty(inputs), np.empty(inputs), np.empty(inputs)
     turn = 2 * np.pi
     for piece in range(len(row)):
         n = row[piece]
@@ -225,6 +225,18 @@ def over_leaves(
                     reach[d] = max(high - center[d], center[d] - low)
                     own += slope[leaf, d] * (center[d] - reference[d])
                     size += abs(slope[leaf, d]) * abs(center[d] - reference[d])
+                    steep[d] = slope[leaf, d]
+                # Of second order: A and its slope there, and what it bends by from there on.
+                curl = 0.0
+                for q in range(len(pairs)):
+                    i, j, bend = pairs[q, 0], pairs[q, 1], curvature[leaf, q]
+                    one, two = center[i] - centre[leaf, i], center[j] - centre[leaf, j]
+                    own += bend * one * two
+                    steep[i] += bend * two
+                    steep[j] += bend * one
+                    curl += abs(bend) * reach[i] * reach[j]
+                    size += abs(bend) * (abs(one) + reach[i]) * (abs(two) + reach[j])
+                    size += abs(slope[leaf, i]) * reach[i] + abs(slope[leaf, j]) * reach[j]
                 for c in range(candidates):
                     line, sizes, spread = values[c, piece, p], size + abs(values[c, piece, p]), 0.0
                     net, across = net_value[piece, p], 0.0
@@ -232,16 +244,16 @@ def over_leaves(
                         along = slopes[c, n, p, d]
                         line += along * (center[d] - middle[piece, d])
                         sizes += abs(along) * abs(center[d] - middle[piece, d])
-                        spread += abs(slope[leaf, d] - along) * reach[d]
+                        spread += abs(steep[d] - along) * reach[d]
                         net += net_slope[piece, p, d] * (center[d] - middle[piece, d])
-                        across += abs(slope[leaf, d] + net_slope[piece, p, d] - along) * reach[d]
+                        across += abs(steep[d] + net_slope[piece, p, d] - along) * reach[d]
                         sizes += abs(net_slope[piece, p, d]) * (abs(center[d] - middle[piece, d]) + reach[d])
                     gap = own - line
                     if turning[p]:
                         count_ = np.round(gap / turn)
                         gap -= count_ * turn
                         sizes += turn * abs(count_)
-                    doubt = spread * (1.0 + units) + units * (sizes + abs(gap)) + rounding[leaf]
+                    doubt = (spread + curl) * (1.0 + units) + units * (sizes + abs(gap)) + rounding[leaf]
                     doubt += errors[c, piece, p]
                     slack = 8.0 * unit * (abs(gap) + abs(net) + doubt + far) + 1e-320
                     low, high = gap - doubt + added[0], gap + doubt + added[1]

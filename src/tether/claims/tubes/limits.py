@@ -253,7 +253,8 @@ class LeafLimits(TubeLimits):
         left = tether.left.cpu().numpy()
         numbers = (bounds.value, bounds.slope, bounds.reference, bounds.remainder, left)
         rounding = bounds.rounding(model.schema)
-        self._leaves, self._coarse = (*numbers, rounding), np.zeros(len(bounds.most))
+        curved = (bounds.bends, bounds.pairs, bounds.centre if bounds.order > 1 else np.zeros((0, len(rate))))
+        self._leaves, self._coarse = (*numbers, rounding, *curved), np.zeros(len(bounds.most))
         np.maximum.at(self._coarse, bounds.output, rounding)
         tree, count = bounds.tree, len(bounds.tree.cut)
         self._below = (
@@ -275,7 +276,7 @@ class LeafLimits(TubeLimits):
         """The state, and the largest of what is added to it anywhere."""
         bounds, tree = self.bounds, self.bounds.tree
         reach = np.maximum(np.abs(tree.lower - bounds.reference), np.abs(tree.upper - bounds.reference))
-        size = np.abs(bounds.value) + np.abs(bounds.slope) @ reach
+        size = np.abs(bounds.value) + np.abs(bounds.slope) @ reach + bounds.swing
         most = np.zeros(len(bounds.most))
         known = np.isfinite(bounds.remainder)
         np.maximum.at(most, bounds.output[known], size[known])
@@ -284,10 +285,7 @@ class LeafLimits(TubeLimits):
     def lines(self, pieces: Pieces) -> Lines:
         """A of the leaves that the rows' centres lie in."""
         middle, bounds = pieces.middle[pieces.first], self.bounds
-        leaf = bounds.tree.find(middle)
-        slope = bounds.slope[leaf]
-        value = bounds.value[leaf] + np.einsum("npd,nd->np", slope, middle - bounds.reference)
-        return Lines(value[None], slope[None])
+        return Lines(bounds.evaluate(middle)[None], bounds.steepness(middle)[None])
 
     def added(self, pieces: Pieces) -> Added | None:
         """The share is that of the whole way from end to end which is left where it is cut off."""

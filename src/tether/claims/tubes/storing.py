@@ -22,7 +22,7 @@ from tether.model import Model
 FORMAT = "tether tube"
 VERSION = 1
 _WHAT = "a tube written by Tether"
-_DIGESTED = ("reference", "value", "slope", "remainder", "half_width", "most", "pinned")
+_DIGESTED = ("reference", "value", "slope", "remainder", "half_width", "most", "pinned", "bends", "pairs")
 
 
 def tether_digest(model: Model) -> str | None:

@@ -18,7 +18,7 @@ from tether.verification.claim import Claim
 from tether.verification.elementary import constant
 from tether.verification.interpreter import enclose, exact_values
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
-from tether.verification.leaves import model_at
+from tether.verification.leaves import model_at, slopes_at
 from tether.verification.networks import FileNetwork, cut_off, less_share
 from tether.verification.roundings import leaf_rounding
 from tether.verification.tracing import Program
@@ -531,10 +531,12 @@ class _Over(_Lines):
         line = self._turned(self._line(inner, middle), own)
         reach = np.maximum(add_up(inner.high, -middle), add_up(middle, -inner.low))
         doubt = leaf_rounding(self.claim, leaf, inner.low, inner.high)
-        slope = self.claim.bounds("slope")[leaf]
-        for d in range(middle.shape[1]):
-            steep, stated = slope[:, d], self.slope[inner.task, d]
-            apart = intervals.subtract((steep, steep), (stated, stated))
+        for number, (one, two) in enumerate(self.claim.pairs):
+            bend = multiply_up(np.abs(self.claim.curvature[leaf, number]), reach[:, one])
+            doubt = add_up(doubt, multiply_up(bend, reach[:, two]))
+        for d, steep in enumerate(slopes_at(self.claim, leaf, middle)):
+            stated = self.slope[inner.task, d]
+            apart = intervals.subtract(steep, (stated, stated))
             apart = intervals.magnitude(intervals.add(apart, (view.slope[box, d], view.slope[box, d])))
             doubt = add_up(doubt, np.where(reach[:, d] == 0, 0.0, multiply_up(apart, reach[:, d])))
         beyond = view.low[box, place], view.high[box, place]

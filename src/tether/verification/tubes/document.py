@@ -84,6 +84,7 @@ def recognise(claim: Claim, content: dict[str, Any], place: Path) -> None:
     require(content["evidence"] == known, f"its evidence must be `{known}`, by that of `{place}`")
     digest = hashlib.sha256()
     parts = [claim.arrays[f"tree.{name}"] for name in _TREE] + [claim.bounds(name) for name in _DIGESTED]
+    parts += [claim.curvature, np.array(claim.pairs, dtype=np.int64)]
     for part in (*parts, claim.cells("memories"), claim.cells("scale")):
         digest.update(np.ascontiguousarray(part).tobytes())
     if digest.hexdigest() != content["about"].get("tether"):

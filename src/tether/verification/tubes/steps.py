@@ -18,6 +18,7 @@ from tether.foundation.errors import CertificateError
 from tether.verification import intervals
 from tether.verification.claim import ROUNDOFF, Claim
 from tether.verification.intervals import Array, Interval, add_down, add_up
+from tether.verification.leaves import swing_of
 from tether.verification.tubes.distances import Task
 from tether.verification.tubes.document import require
 from tether.verification.tubes.sets import Image, Line, Set, left_of
@@ -150,7 +151,7 @@ def _wrapping(claim: Claim) -> Array:
     """
     output, claimed = claim.trees.owner, claim.claimed
     reach = np.maximum(*(np.abs(end - claim.bounds("reference")) for end in claim.box))
-    size = np.abs(claim.bounds("value")) + np.abs(claim.bounds("slope")) @ reach
+    size = np.abs(claim.bounds("value")) + np.abs(claim.bounds("slope")) @ reach + swing_of(claim)
     most = np.zeros(len(claim.schema.outputs))
     np.maximum.at(most, output[claimed], size[claimed])
     most = (most + claim.bounds("half_width").max(axis=0) + 2 * np.pi) * (1 + 1e-9)
