@@ -54,6 +54,7 @@ KINDS = {
     "affine": Kind(TETHERED),
     "affine, pinned": Kind(TETHERED, pinned=True),
     "affine, angles": Kind(TETHERED, angles=True, pinned=True),
+    "affine, second order": Kind(TETHERED, pinned=True, settings=(("order", 2),)),
     "monotone": Kind(MONOTONE, FALLING, settings=(("decreasing", ("steering",)),)),
     "direct": Kind(DIRECT, angles=True, pinned=True),
     "free": Kind(VANILLA, angles=True, pinned=True),
@@ -87,6 +88,11 @@ class Subject:
     def single(self) -> bool:
         """Whether it can be executed in float32 with a guarantee."""
         return self.kind.split(",")[0] in ("interval", "affine")
+
+    @property
+    def straight(self) -> bool:
+        """Whether no leaf is of second order, which ONNX has none of."""
+        return "second order" not in self.kind
 
     def model(self) -> Model:
         """A copy, so that a test may do with it what it likes."""

@@ -144,7 +144,12 @@ static void @_finish(const REAL *x, struct @_room *room)
 
 def _affine(model: Model) -> str:
     cells, tether = model.cells, _buffers(model.tether)
-    rows = _Rows.of(model, [tether["value"], tether["remainder"], tether["left"]], [tether["slope"]])
+    rows = _Rows.of(
+        model,
+        [tether["value"], tether["remainder"], tether["left"]],
+        [tether["slope"]],
+        (tether["curvature"], tether["pairs"], tether["centre"]),
+    )
     tables = {
         "box_low": tether["leaves.lower"],
         "box_high": tether["leaves.upper"],
@@ -155,7 +160,8 @@ def _affine(model: Model) -> str:
     }
     tree = {name: tether[f"leaves.{name}"] for name in ("roots", "cut", "threshold", "left", "right")}
     before = "for (d = 0; d < @_INPUTS; ++d) gaps[d] = x[d] - @_reference[d];"
-    code = _away(_LEAVES, "gaps[uses[{}]]").replace("SPREAD", "row[1] + width").replace("BEFORE", before)
+    code = _away(rows.bending(_LEAVES), "gaps[uses[{}]]").replace("SPREAD", "row[1] + width")
+    code = code.replace("BEFORE", before)
     return "".join(
         [
             search_code(cells.memories, cells.scale, None, "double"),
@@ -172,7 +178,12 @@ def _affine(model: Model) -> str:
 def _affine_single(model: Model) -> str:
     single = single_precision(model).tether
     own = _buffers(single)
-    rows = _Rows.of(model, [own["value"], own["remainder"], own["most"]], [own["slope"], own["point"]])
+    rows = _Rows.of(
+        model,
+        [own["value"], own["remainder"], own["most"]],
+        [own["slope"], own["point"]],
+        (own["curvature"], own["pairs"], own["point"]),
+    )
     tables = {
         "box_low": own["box_lower"],
         "box_high": own["box_upper"],
@@ -182,7 +193,7 @@ def _affine_single(model: Model) -> str:
     }
     magnified: Any = single.magnified  # type: ignore[attr-defined]
     spread = f"row[1] + width + {literal(float(magnified), 'float')} * (size + width)"
-    code = _away(_LEAVES, "(x[uses[{0}]] - row[3 + count + {0}])").replace("SPREAD", spread)
+    code = _away(rows.bending(_LEAVES), "(x[uses[{0}]] - row[3 + count + {0}])").replace("SPREAD", spread)
     code = code.replace("    BEFORE\n", "").replace(", gaps[@_INPUTS]", "")
     return "".join(
         [
@@ -206,29 +217,50 @@ class _Rows:
         starts: (L,) where the row of a leaf begins.
         values: all rows, one after another.
         parts: numbers that a row holds of each such input.
+        pairs: of each output, (B, 2) inputs that it has curvatures along: of each pair a row ends with the
+            curvature, and with where both inputs are counted from.
     """
 
     used: list[np.ndarray]
     starts: np.ndarray
     values: np.ndarray
     parts: int
+    pairs: list[np.ndarray]
 
     @classmethod
-    def of(cls, model: Model, single: list[np.ndarray], by_input: list[np.ndarray]) -> _Rows:
-        """From tables (L,) and (L, D), of which the first says what is used."""
+    def of(
+        cls,
+        model: Model,
+        single: list[np.ndarray],
+        by_input: list[np.ndarray],
+        curved: tuple[np.ndarray, np.ndarray, np.ndarray],
+    ) -> _Rows:
+        """From tables (L,) and (L, D), of which the first says what is used; and what is of second order."""
         bounds: Any = model.bounds
-        output, used, values = bounds.output, [], []
+        output, used, values, bends = bounds.output, [], [], []
+        curvature, pairs, centre = curved
         starts, length = np.zeros(len(output), dtype=np.int64), 0
         for q in range(len(model.schema.outputs)):
             own = np.flatnonzero(output == q)
             columns = np.flatnonzero((by_input[0][own] != 0).any(axis=0))
             parts = [part[own][:, columns] for part in by_input]
+            bent = np.flatnonzero((curvature[own] != 0).any(axis=0))
+            for k in bent:
+                parts += [curvature[own, k][:, None], centre[own][:, pairs[k]]]
+            bends.append(pairs[bent])
             row = np.column_stack([*(part[own] for part in single), *parts])
             starts[own] = length + row.shape[1] * np.arange(len(own))
             length += row.size
             used.append(columns)
             values.append(row.reshape(-1))
-        return cls(used, starts, np.concatenate(values), len(by_input))
+        return cls(used, starts, np.concatenate(values), len(by_input), bends)
+
+    def bending(self, code: str) -> str:
+        """The code of leaves, with what curvatures add where there are some."""
+        there = any(len(own) for own in self.pairs)
+        for mark, added in _BENDING.items():
+            code = code.replace(mark, added if there else "")
+        return code
 
     def code(self, kind: str) -> str:
         """Tables."""
@@ -239,8 +271,16 @@ class _Rows:
                 table(kind, "@_leaves", self.values),
                 table("int", "@_uses", np.concatenate(self.used)),
                 table("int", "@_use", np.concatenate([[0], np.cumsum(counts)])),
+                self._bends(),
             ]
         )
+
+    def _bends(self) -> str:
+        counts = [len(own) for own in self.pairs]
+        if not sum(counts):
+            return ""
+        places = table("int", "@_bend", np.concatenate([[0], np.cumsum(counts)]))
+        return table("int", "@_pairs", np.concatenate(self.pairs).reshape(-1)) + places
 
 
 def _away(code: str, way: str) -> str:
@@ -282,7 +322,7 @@ static void @_begin(const REAL *x, struct @_room *room)
     for (q = 0; q < @_OUTPUTS; ++q) room->leaf[q] = @_roots[q];
     while (!@_descend(x, room->leaf)) continue;
     for (q = 0; q < @_OUTPUTS; ++q) {
-        const int length = 3 + @_PARTS * (@_use[q + 1] - @_use[q]);
+        const int length = 3 + @_PARTS * (@_use[q + 1] - @_use[q])MORE;
         room->leaf[q] = -1 - room->leaf[q];
         for (k = 0; k < length; k += 64 / (int)sizeof(REAL)) FETCH(@_leaves + room->leaf[q] + k);
     }
@@ -315,7 +355,7 @@ static void @_finish(const REAL *x, struct @_room *room)
             one += even;
             size += FABS(even);
         }
-        anchor = row[0] + (one + two);
+BENT        anchor = row[0] + (one + two);
         size += FABS(row[0]);
         width = @_half_width[room->cell * @_OUTPUTS + q] * share;
         room->closed[q] = !(width < row[2]);
@@ -341,8 +381,28 @@ static void @_slopes(const REAL *x, const struct @_room *room, int output, REAL 
         d = @_uses[k];
         anchor[d] = middle[d] = row[3 + k - @_use[output]];
     }
-}
+STEEP}
 """
+_BENDING = {
+    "MORE": " + 3 * (@_bend[q + 1] - @_bend[q])",
+    "BENT": """        for (k = @_bend[q], row += 3 + @_PARTS * count; k < @_bend[q + 1]; ++k, row += 3) {
+            const REAL term = row[0] * (x[@_pairs[2 * k]] - row[1]) * (x[@_pairs[2 * k + 1]] - row[2]);
+            one += term;
+            size += FABS(term);
+        }
+        row = @_leaves + room->leaf[q];
+""",
+    "STEEP": """    row += 3 + @_PARTS * (@_use[output + 1] - @_use[output]);
+    for (k = @_bend[output]; k < @_bend[output + 1]; ++k, row += 3) {
+        const int i = @_pairs[2 * k], j = @_pairs[2 * k + 1];
+        anchor[i] += row[0] * (x[j] - row[2]);
+        anchor[j] += row[0] * (x[i] - row[1]);
+        middle[i] = anchor[i];
+        middle[j] = anchor[j];
+    }
+""",
+}
+"""What leaves of second order have besides; without them the code is as it was before there were any."""
 
 
 # --- monotone in declared inputs

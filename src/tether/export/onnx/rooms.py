@@ -102,6 +102,12 @@ def room_nodes(
 
 
 def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: bool) -> RoomNodes:
+    bounds: Any = model.bounds
+    if bounds.order > 1:
+        raise ValueError(
+            "`model` must have leaves of first order to become an ONNX graph; got some of second order. Fit "
+            "with `order=1` (command line: `--order 1`)."
+        )
     own, single = tables.arrays, tables.own is not None
     inputs, lines = given
     leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, lines)
