@@ -45,7 +45,7 @@ check: $(READY)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-# What a release is: both archives, installed into an empty environment, a demonstration and a fit run from there.
+# What a release is: both archives; the wheel installed into an empty environment, a demonstration and a fit run from there.
 package: $(READY)
 	rm -rf build/package build/dist && $(BIN)/python -m hatchling build -d build/dist
 	$(PYTHON) -m venv build/package && build/package/bin/python -m pip install -c constraints.txt build/dist/*.whl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,13 @@ def test_mapped_arrays_are_read_in_pieces(
     for one, other in zip(joined(parts), joined([whole]), strict=True):
         assert np.array_equal(one, other)
     assert len(whole) == EPISODES * (STEPS - 1)
+
+
+def test_a_file_of_several_pieces_is_one_table(folder: Path) -> None:
+    assert len(list(stream_log(folder, CONFIG))) > len(list(folder.iterdir()))
+    report = read_log(folder, config=replace(CONFIG, most_rows=100)).report
+    assert report is not None
+    assert report.tables == len(list(folder.iterdir()))
 
 
 def test_without_a_column_each_row_group_is_an_episode(folder: Path) -> None:

@@ -254,7 +254,11 @@ def test_system_tubes_hold_what_they_say(cart, model):
     [
         ([0.1], np.zeros((3, 1)), "`start` must have 2 columns"),
         (([1.0, 1.0], [0.0, 2.0]), np.zeros((3, 1)), "`start` must have lower ends"),
-        ({"x": 1.0}, np.zeros((3, 1)), "`start` must say where every column is; got nothing for v"),
+        (
+            {"x": 1.0},
+            np.zeros((3, 1)),
+            "`start` must say where every column is; got nothing for v. Add a value",
+        ),
         ([0.1, 0.2], np.zeros((3, 2)), r"`controls` must have shape \(T, 1\)"),
         ([0.1, 0.2], {"u": (0.0, 1.0)}, "`steps` must be given"),
         ([0.1, 0.2], None, "`controls` must be given for u"),

@@ -496,7 +496,10 @@ def _by_name(option: str, given: Limited, columns: tuple[str, ...]) -> tuple[Arr
     check_known(option, given, "columns", columns)
     missing = [name for name in columns if name not in given]
     if missing:
-        raise ValueError(f"`{option}` must say where every column is; got nothing for {', '.join(missing)}.")
+        raise ValueError(
+            f"`{option}` must say where every column is; got nothing for {', '.join(missing)}. Add a "
+            "value or limits for each."
+        )
     ends = [given[name] for name in columns]
     pairs = [end if isinstance(end, tuple | list) else (end, end) for end in ends]
     numbers = np.array(pairs, dtype=np.float64).reshape(-1, 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,27 @@ from tether.data.logs.sources import find_sources
 PIECE_ROWS = 1 << 18
 
 
-def read_pieces(source: Any, config: LogConfig) -> Iterator[tuple[str, Table]]:
-    """The tables that make up a log one after the other, and the names of their files."""
+class Piece(NamedTuple):
+    """Whole episodes of a file.
+
+    Attributes:
+        name: of the file; empty where it is none.
+        first: whether it is the first piece of it.
+        table: its columns.
+    """
+
+    name: str
+    first: bool
+    table: Table
+
+
+def read_pieces(source: Any, config: LogConfig) -> Iterator[Piece]:
+    """The tables that make up a log one after the other."""
     for each in find_sources(source):
         name = str(each) if isinstance(each, str | Path) else ""
         with naming(each):
-            for table in _whole_episodes(_tables(each, config), config.episode):
-                yield name, table
+            for number, table in enumerate(_whole_episodes(_tables(each, config), config.episode)):
+                yield Piece(name, number == 0, table)
 
 
 def _tables(source: Any, config: LogConfig) -> Iterator[Table]:

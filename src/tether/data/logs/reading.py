@@ -47,11 +47,11 @@ def read_log(source: Any, *, config: LogConfig | None = None, **settings: Any) -
 
 def stream_log(source: Any, config: LogConfig) -> Iterator[Transitions]:
     """The transitions of a log, piece by piece; episodes are numbered anew in each, and none is in two."""
-    for name, table in read_pieces(source, config):
-        with naming(name or None):
-            rows, count = read_rows([table], config, names=(name,))
+    for piece in read_pieces(source, config):
+        with naming(piece.name or None):
+            rows, count = read_rows([piece.table], config, names=(piece.name,))
             try:
-                yield _made(rows, count, 1, config)
+                yield _made(rows, count, int(piece.first), config)
             except _NothingLeftError:
                 continue
 
