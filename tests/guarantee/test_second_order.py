@@ -404,6 +404,33 @@ def test_tubes_hold_and_are_shown_again(made, tmp_path):
         verify_tube(tmp_path / "changed.json", cart, path)
 
 
+def turning(states, controls):
+    x, t, u = states[:, 0], states[:, 1], controls[:, 0]
+    return np.stack([x + 0.1 * np.cos(t) * u, t + 2.5 * x * u + 0.4 * np.arctan2(x, 1.5 + u)], axis=1)
+
+
+def test_tubes_are_shown_again_where_room_changes_along_what_does_not_bend(tmp_path):
+    """Boxes cut only along inputs that M bends by held cells with more room than the tube went through."""
+    rng = np.random.default_rng(0)
+    high = np.array([1, np.pi, 1.0])
+    inputs = rng.uniform(-high, high, (400, 3))
+    inputs[:3], inputs[3:6], inputs[20:40, 2] = high, -high, 0.0
+    following = turning(inputs[:, :2], inputs[:, 2:]) + 0.003 * np.sin(5 * inputs[:, :2])
+    data = tether.Transitions.from_arrays(
+        inputs[:, :2],
+        inputs[:, 2:],
+        following,
+        episodes=np.arange(400) // 20,
+        schema=tether.make_schema(["x", "t"], ["u"], angles=["t"]),
+    )
+    small = {"memories": 20, "leaves": 36, "hidden": (4,), "training": tether.TrainingConfig(steps=3)}
+    model = tether.fit(data, trusted=turning, order=2, evidence="proved", **small)
+    tether.save(model, tmp_path / "model.safetensors")
+    found = tube(model, turning, ([0.1, -0.2], [0.2, 0.1]), ([-0.3], [0.3]), steps=6)
+    save_tube(found, tmp_path / "tube.json")
+    assert verify_tube(tmp_path / "tube.json", turning, tmp_path / "model.safetensors").tubes == 1
+
+
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match=r"`order` must be one of 1, 2, 'auto'; got 3"):
         tether.FitConfig(order=3)  # type: ignore[arg-type]

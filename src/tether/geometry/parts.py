@@ -73,7 +73,7 @@ class PartedIndex:
 def shared_out(count: int, wanted: np.ndarray, most: np.ndarray) -> np.ndarray:
     """(P,) whole numbers that sum to `count`, in proportion to `wanted` (P,), 1 or more, at most `most` (P,).
 
-    There must be as many: `most` sums to `count` or more, and is 1 or more.
+    There must be as many: `most` sums to `count` or more, is 1 or more, and `count` is P or more.
     """
     given = np.minimum(most, np.maximum(1, np.floor(count * wanted / wanted.sum()))).astype(np.int64)
     while (left := count - int(given.sum())) > 0:

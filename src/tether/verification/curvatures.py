@@ -217,8 +217,8 @@ def _power(node: Node, parts: list[Flow], found: Flow) -> tuple[First, Second]:
         slope = elementary.power_slope(x, exponent)
         if exponent in (0, 1):
             return [slope], {}
-        factor = np.float64(exponent * (exponent - 1))
-        return [slope], {(0, 0): multiply(intervals.power(x, exponent - 2), (factor, factor))}
+        whole, before = (np.float64(exponent), np.float64(exponent)), (np.float64(exponent - 1),) * 2
+        return [slope], {(0, 0): multiply(intervals.power(x, exponent - 2), multiply(whole, before))}
     exponent = np.float64(float.fromhex(exponent))
     slope = elementary.real_power_slope(x, float(exponent))
     lesser = intervals.subtract((exponent, exponent), ONE)

@@ -26,7 +26,7 @@ from tether.verification.tracing import Program
 Index = NDArray[np.int64]
 _TURN = constant(lambda: 2 * arb.pi())
 _SHELLS = 4
-_ROUNDS = 14
+_ROUNDS = 20
 _MOST_BOXES = 50_000
 _BOXES = 512
 """In one go."""
@@ -162,7 +162,7 @@ def _not_within(
                 f"{task.place}: {name}: its box leaves {task.left[output]:.6g}, and {which} "
                 "stays within it cannot be shown"
             )
-        boxes = over.halved(boxes)
+        boxes = over.halved(boxes, widest=round_ % 3 == 2)
     return None
 
 
@@ -325,12 +325,16 @@ class _Lines:
         whole = tuple(np.where(count == 0, 0.0, end) for end in whole)
         return intervals.add(line, (whole[0], whole[1]))
 
-    def halved(self, boxes: _Boxes) -> _Boxes:
-        """Every box in two, along the input that contributes most, or is widest where that is not known."""
+    def halved(self, boxes: _Boxes, *, widest: bool = False) -> _Boxes:
+        """Every box in two, along the input that contributes most, or is widest where that is not known.
+
+        What contributes is how M bends; the room that cells leave changes along other inputs too, so that
+        boxes are to be cut along the `widest` now and then.
+        """
         extent = boxes.high - boxes.low
         whole = self.whole
         shares = extent / np.where(whole > 0, whole, 1.0)
-        if self.program is not None:
+        if self.program is not None and not widest:
             stated = self.slope[boxes.task]
             with np.errstate(all="ignore"):
                 found = enclose(self.program, boxes.low, boxes.high, slopes=True).slopes[0]
