@@ -33,6 +33,7 @@ class Shape:
         pinned: (D,) values at which M is followed exactly, NaN where none.
         tolerance: remainder that is good enough.
         evidence: how the remainder is known.
+        order: of the models over leaves.
     """
 
     target: str = "next_state"
@@ -42,6 +43,7 @@ class Shape:
     pinned: np.ndarray | None = None
     tolerance: float = 1e-6
     evidence: Evidence = field(default_factory=Proved)
+    order: int = 1
 
 
 def boxed_model(
@@ -55,7 +57,7 @@ def boxed_model(
     """A model over the box from `low` to `high` (D,), with memories and half-widths at random."""
     inputs, outputs = len(schema.inputs), len(schema.outputs)
     pinned = np.full(inputs, np.nan) if shape.pinned is None else shape.pinned
-    question = Question(trusted, schema, shape.target, low, high, pinned)  # type: ignore[arg-type]
+    question = Question(trusted, schema, shape.target, low, high, pinned, order=shape.order)  # type: ignore[arg-type]
     aim = Aim(np.full(outputs, shape.tolerance), rng.uniform(low, high, (50, inputs)), shape.leaves)
     scale = np.where(high > low, 0.25 * (high - low), 1.0)
     memories = rng.uniform(low, high, (8, inputs)) / scale

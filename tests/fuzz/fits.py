@@ -96,6 +96,7 @@ def make_case(rng: np.random.Generator) -> Case:
     if bounds == "affine":
         settings["leaves"] = int(rng.choice([50, 300]))
         settings["evidence"] = str(rng.choice(["proved", "proved", "proved", "statistical", "sampled"]))
+        settings["order"] = (1, 2, "auto")[rng.integers(3)] if settings["evidence"] == "proved" else 1
     if rng.random() < 0.3:
         margin = rng.choice([0.3, 2.0]) * (system.high - system.low)
         settings["domain"] = {

@@ -73,6 +73,7 @@ def model_of(seed: int) -> tuple[Model, TrustedModel]:
         most=np.inf if seed % 2 else 3.0,
         pinned=pinned,
         evidence=Lipschitz() if trusted.jacobian else Proved(),
+        order=1 if trusted.jacobian or seed % 5 > 1 else 2,
     )
     return boxed_model(trusted, schema, np.full(inputs, -1.5), np.full(inputs, 1.25), rng, shape), trusted
 
@@ -196,11 +197,29 @@ def move_pinned(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
 
 def move_model(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
     """A's numbers, by little or by much; an angle by turns."""
-    name = str(rng.choice(["bounds.value", "bounds.slope", "bounds.reference"]))
-    values = arrays[name]
+    names = ["bounds.value", "bounds.slope", "bounds.reference", "bounds.curvature"]
+    values = arrays[str(rng.choice([name for name in names if name in arrays]))]
     step = rng.choice([1e-16, 1e-13, 1e-9, 1e-4, 0.1, 2 * np.pi, 1e3, 1e140])
     where = rng.random(values.shape) < rng.choice([0.1, 1.1])
     values[where] += step * rng.choice([-1, 1])
+
+
+def bend_otherwise(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
+    """Curvatures of other pairs, less or more of them, or some where there were none."""
+    leaves, inputs = arrays["bounds.slope"].shape
+    if "bounds.curvature" not in arrays:
+        arrays["bounds.pairs"] = np.array([[0, inputs - 1]])
+        arrays["bounds.curvature"] = rng.choice([0.0, 1e-12, 0.1], (leaves, 1))
+        return
+    way = rng.integers(4)
+    if way == 0:
+        arrays["bounds.pairs"] = rng.permutation(arrays["bounds.pairs"])
+    elif way == 1:
+        arrays["bounds.pairs"] = arrays["bounds.pairs"][:, ::-1].copy()
+    elif way == 2:
+        arrays["bounds.curvature"] = arrays["bounds.curvature"] * rng.choice([0.0, 0.5, 1 + 1e-9, 2.0, -1.0])
+    else:
+        del arrays[str(rng.choice(["bounds.pairs", "bounds.curvature"]))]
 
 
 def trade_reference(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
@@ -236,7 +255,8 @@ def other_words(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
 
 FORGERIES = (leave_a_gap, overlap, close_a_ring, swap_branches, swap_roots, one_root, swap_leaves, move_threshold,
              move_threshold, set_threshold, other_cut, cut_nodes, resize_box, tighten, tighten, tighten, tighten,
-             unclaim, other_room, less_most, move_pinned, move_model, move_model, trade_reference, other_frame,
+             unclaim, other_room, less_most, move_pinned, move_model, move_model, bend_otherwise, bend_otherwise,
+             trade_reference, other_frame,
              other_words)  # fmt: skip
 
 
