@@ -220,6 +220,31 @@ def test_a_torch_program_is_the_model_without_tether(tmp_path):
     np.testing.assert_allclose(found["slopes"][:, :2], known.states[:, 1], atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_torch_program_of_a_model_without_angles_is_saved(tmp_path, dtype):
+    """Nothing turns and nothing bends: several tensors without numbers, which torch takes for one another."""
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(-1, 1, (120, 2))
+
+    def pushed(states, controls):
+        return 0.9 * states + 0.1 * np.tanh(controls)
+
+    data = tether.Transitions.from_arrays(
+        inputs[:, :1],
+        inputs[:, 1:],
+        pushed(inputs[:, :1], inputs[:, 1:]),
+        episodes=np.arange(120) // 10,
+        schema=tether.make_schema(["x"], ["u"]),
+    )
+    training = tether.TrainingConfig(steps=2)
+    model = tether.fit(data, trusted=pushed, memories=5, leaves=20, hidden=(4,), training=training)
+    (path,) = export(model, to="torch", out=tmp_path, dtype=dtype)
+    rows = torch.from_numpy(inputs.astype(dtype))
+    found = torch.export.load(path).module()(rows[:, :1], rows[:, 1:])
+    told = model.predict(inputs[:, :1], inputs[:, 1:])
+    np.testing.assert_allclose(found["next_states"].detach().numpy(), told, atol=1e-5)
+
+
 def test_a_torch_program_in_float32_is_the_float32_model(tmp_path):
     single = tether.single_precision(learned(hidden=(8,)))
     program = program_of(learned(hidden=(8,)), "float32").module()

@@ -38,11 +38,24 @@ def program_of(model: Model, dtype: str = "float64") -> Any:
             f"`model` must be affine, interval or without a tether to become a torch program; got "
             f"'{model.tether.kind}'. Use the model itself, which is a torch module."
         )
-    whole = _Single(single_precision(model)) if dtype == "float32" else _Whole(copy.deepcopy(model))
+    whole = (
+        _Single(copy.deepcopy(single_precision(model)))
+        if dtype == "float32"
+        else _Whole(copy.deepcopy(model))
+    )
+    _drop_empty(whole)
     schema, kind = model.schema, getattr(torch, dtype)
     given = tuple(torch.zeros(4, len(side), dtype=kind) for side in (schema.states, schema.controls))
     rows = torch.export.Dim("rows", min=2)
     return torch.export.export(whole.eval(), given, dynamic_shapes=({0: rows}, {0: rows}))
+
+
+def _drop_empty(whole: nn.Module) -> None:
+    """What holds no numbers is not used, and torch takes all of it for one tensor when it saves a program."""
+    for module in whole.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.numel() == 0:
+                module._buffers[name] = None
 
 
 class _Whole(nn.Module):
