@@ -217,8 +217,9 @@ def _power(node: Node, parts: list[Flow], found: Flow) -> tuple[First, Second]:
         slope = elementary.power_slope(x, exponent)
         if exponent in (0, 1):
             return [slope], {}
-        whole, before = (np.float64(exponent), np.float64(exponent)), (np.float64(exponent - 1),) * 2
-        return [slope], {(0, 0): multiply(intervals.power(x, exponent - 2), multiply(whole, before))}
+        whole, before = np.float64(exponent), np.float64(exponent - 1)
+        factor = multiply((whole, whole), (before, before))
+        return [slope], {(0, 0): multiply(intervals.power(x, exponent - 2), factor)}
     exponent = np.float64(float.fromhex(exponent))
     slope = elementary.real_power_slope(x, float(exponent))
     lesser = intervals.subtract((exponent, exponent), ONE)
