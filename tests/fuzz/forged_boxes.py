@@ -207,7 +207,7 @@ def move_model(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
 def bend_otherwise(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
     """Curvatures of other pairs, less or more of them, or some where there were none."""
     leaves, inputs = arrays["bounds.slope"].shape
-    if "bounds.curvature" not in arrays:
+    if "bounds.pairs" not in arrays or "bounds.curvature" not in arrays:
         arrays["bounds.pairs"] = np.array([[0, inputs - 1]])
         arrays["bounds.curvature"] = rng.choice([0.0, 1e-12, 0.1], (leaves, 1))
         return
