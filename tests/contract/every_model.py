@@ -76,11 +76,6 @@ class Subject:
         return KINDS[self.kind].trusted
 
     @property
-    def traced(self) -> bool:
-        """All but the one that calls M, a function in NumPy, at run time."""
-        return self.kind != "direct"
-
-    @property
     def tethered(self) -> bool:
         return self.kind != "free"
 
@@ -125,7 +120,6 @@ def each(subjects: Any) -> Any:
 
 every = each(SUBJECTS)
 tethered = each(s for s in SUBJECTS if s.tethered)
-traced = each(s for s in SUBJECTS if s.traced)
 
 
 def parts(inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

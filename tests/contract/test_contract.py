@@ -172,7 +172,7 @@ def test_the_claim_is_certified_and_verified(subject, tmp_path):
     assert bool(shown.not_vouched) == (subject.kind in ("monotone", "direct"))
 
 
-@each(s for s in SUBJECTS if s.traced and (s.operator == "clip" or s.kind == "affine, angles"))
+@each(s for s in SUBJECTS if s.operator == "clip" or s.kind == "affine, angles")
 def test_models_are_exported_copied_and_moved(subject):
     model = subject.model()
     given = tensors(subject.inputs(20))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tether.data import HALF_TURN, Array, Schema, Target
+from tether.tethers.asking import answers_of, numbered
 from tether.tethers.tether import REACH, Limits, Room, RowRoom, WholeTether
 from tether.trusted import TrustedModel
 
@@ -39,6 +40,12 @@ class DirectTether(WholeTether):
         self.target: Target = target
         self.keep({"half_width": np.asarray(half_width, dtype=np.float64)})
         self.keep({"angles": schema.output_angles, "advanced": schema.advanced}, persistent=False)
+        self.number = numbered(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy is asked by a number of its own."""
+        super().__setstate__(state)
+        self.number = numbered(self)
 
     @property
     def memories(self) -> None:
@@ -88,8 +95,7 @@ class DirectTether(WholeTether):
 
     def room(self, inputs: Tensor) -> Room:
         """M plus and minus the half-width."""
-        anchor = _Answers.apply(inputs, self)
-        assert isinstance(anchor, Tensor)
+        anchor = answers_of(inputs, self.number, len(self.half_width))
         return Room(anchor - self.half_width, anchor + self.half_width, anchor)
 
     def room_at_once(self, inputs: Array) -> RowRoom:
@@ -127,19 +133,3 @@ class DirectTether(WholeTether):
             rise = self.schema.near(self.answers(above) - self.answers(below), np.zeros(1))
             columns.append(rise / (above - below)[:, d : d + 1])
         return np.stack(columns, axis=2)
-
-
-class _Answers(torch.autograd.Function):
-    """M's target as torch sees it: its values from NumPy, its derivative when asked for."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, tether: DirectTether) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(inputs)
-        ctx.tether = tether
-        return torch.from_numpy(tether.answers(inputs.detach().cpu().numpy())).to(inputs.device)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        (inputs,) = ctx.saved_tensors
-        slopes = torch.from_numpy(ctx.tether.slopes(inputs.detach().cpu().numpy())).to(gradient.device)
-        return torch.einsum("np,npd->nd", gradient, slopes), None
