@@ -84,11 +84,6 @@ class Subject:
         """Whether it can be executed in float32 with a guarantee."""
         return self.kind.split(",")[0] in ("interval", "affine")
 
-    @property
-    def straight(self) -> bool:
-        """Whether no leaf is of second order, which ONNX has none of."""
-        return "second order" not in self.kind
-
     def model(self) -> Model:
         """A copy, so that a test may do with it what it likes."""
         return copy.deepcopy(_fitted(self))

@@ -51,7 +51,7 @@ def outside(found, inputs, angles):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("kind", ["interval", "affine", "affine, angles"])
+@pytest.mark.parametrize("kind", ["interval", "affine", "affine, angles", "affine, second order"])
 def test_no_output_is_outside_delta_of_m_in_exact_numbers(kind, dtype, tmp_path):
     subject = CLIPPED[kind]
     inputs = subject.inputs(150).astype(dtype)

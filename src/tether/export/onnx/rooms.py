@@ -102,12 +102,6 @@ def room_nodes(
 
 
 def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: bool) -> RoomNodes:
-    bounds: Any = model.bounds
-    if bounds.order > 1:
-        raise ValueError(
-            "`model` must have leaves of first order to become an ONNX graph; got some of second order. Fit "
-            "with `order=1` (command line: `--order 1`)."
-        )
     own, single = tables.arrays, tables.own is not None
     inputs, lines = given
     leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, lines)
@@ -125,7 +119,7 @@ def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: 
         spread = graph("Add", spread, rounded)
     known = graph("ReduceMax", row.remainder, axes=[0], keepdims=0)
     inside = graph("Less", known, graph.number(np.inf))
-    slope = row.slope if slopes else None
+    slope = row.steepness() if slopes else None
     width_slope = None
     if slopes and opening is not None:
         free = graph("Where", graph("Less", open_, row.left), half, graph.number(0.0))
@@ -138,24 +132,29 @@ def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: 
 class _Row:
     """What is known of leaves (P, N), side by side in one row of one table, so that it is fetched at once.
 
-    Of slopes, columns (C,) that are 0 in every leaf are left out, unless derivatives need them.
+    Of slopes, columns (C,) that are 0 in every leaf are left out, unless derivatives need them; of curvatures
+    pairs (Q, 2) of inputs that no leaf has one along. They are counted from points, along inputs (B,).
     """
 
     def __init__(self, graph: Builder, own: dict[str, np.ndarray], leaf: str, slopes: bool) -> None:
         self.graph, self.single = graph, "point" in own
         used = np.flatnonzero((own["slope"] != 0).any(axis=0))
         self.used = np.arange(own["slope"].shape[1]) if slopes or not len(used) else used
+        bent = np.flatnonzero((own["curvature"] != 0).any(axis=0))
+        self.pairs = own["pairs"][bent]
+        self.bent = np.unique(self.pairs)
         parts = [own[name][:, self.used] for name in ("slope", "point") if name in own]
-        left = own["most" if self.single else "left"]
-        table = np.column_stack([*parts, own["value"], own["remainder"], left])
+        left, centre = ("most", "point") if self.single else ("left", "centre")
+        curved = [own["curvature"][:, bent], own[centre][:, self.bent]] if len(bent) else []
+        table = np.column_stack([*parts, *curved, own["value"], own["remainder"], own[left]])
         self.reference = own.get("reference")
         self.row = graph("Gather", graph.constant("leaves", table), leaf, axis=0)
-        self.slope = self._columns(0)
+        self.slope = self._columns(0, len(self.used))
         first = table.shape[1] - 3
         self.value, self.remainder, self.left = (self._column(first + k) for k in range(3))
 
-    def _columns(self, first: int) -> str:
-        ends = self.graph.axes(first), self.graph.axes(first + len(self.used)), self.graph.axes(2)
+    def _columns(self, first: int, count: int) -> str:
+        ends = self.graph.axes(first), self.graph.axes(first + count), self.graph.axes(2)
         return self.graph("Slice", self.row, *ends)
 
     def _column(self, number: int) -> str:
@@ -163,14 +162,42 @@ class _Row:
         return self.graph("Gather", self.row, which, axis=2)
 
     def products(self, lines: str) -> str:
-        """(P, N, C) slope times the way from the reference, or in float32 from the leaf's own point."""
+        """(P, N, C + Q) slope times the way from the reference, or in float32 from the leaf's own point.
+
+        Then curvature times both ways from where it is counted from.
+        """
         graph, own = self.graph, self.graph.lines(lines, self.used, "used")
         if self.single:
-            gap = graph("Sub", graph.turned(own), self._columns(len(self.used)))
+            gap = graph("Sub", graph.turned(own), self._columns(len(self.used), len(self.used)))
         else:
             assert self.reference is not None
             gap = graph.turned(graph("Sub", own, graph.column("reference", self.reference[self.used])))
-        return graph("Mul", self.slope, gap)
+        flat = graph("Mul", self.slope, gap)
+        if not len(self.pairs):
+            return flat
+        self._ways(lines)
+        return graph("Concat", flat, graph("Mul", self.curved[0], self.away[1]), axis=2)
+
+    def _ways(self, lines: str) -> None:
+        """The ways along both inputs of each pair, and their products with the curvature."""
+        graph, first = self.graph, len(self.used) * (1 + self.single)
+        curvature = self._columns(first, len(self.pairs))
+        centre = self._columns(first + len(self.pairs), len(self.bent))
+        away = graph("Sub", graph.turned(graph.lines(lines, self.bent, "bent")), centre)
+        places = [np.searchsorted(self.bent, side) for side in self.pairs.T]
+        names = [graph.constant(f"side {k}", own) for k, own in enumerate(places)]
+        self.away = [graph("Gather", away, name, axis=2) for name in names]
+        self.curved = [graph("Mul", curvature, own) for own in self.away]
+
+    def steepness(self) -> str:
+        """(P, N, D) the slope at the inputs that products were asked for at."""
+        graph, found = self.graph, self.slope
+        for side in range(2 if len(self.pairs) else 0):
+            # Of the way along one input, the derivative of the product is by the other.
+            along = np.eye(len(self.used))[self.pairs[:, 1 - side]]
+            more = graph("MatMul", self.curved[side], graph.constant(f"along {1 - side}", along))
+            found = graph("Add", found, more)
+        return found
 
 
 def _interval(
