@@ -8,6 +8,7 @@ import pytest
 import torch
 from every_model import SUBJECTS, each, parts, scaled
 
+from compiled import Compiled, needs_compiler
 from tether.export import export
 from tether.model.single import single_precision
 
@@ -34,7 +35,7 @@ def test_onnx_is_the_library(subject, tmp_path):
     inputs = subject.inputs(300)
     inputs[:20] *= 7  # beyond the domain, and angles to wrap
     model = scaled(subject.model(), 4.0)  # inside the limits, and on them
-    plain, derived = (Graph(path) for path in export(model, to="onnx", out=tmp_path))
+    plain, derived, *across = (Graph(path) for path in export(model, to="onnx", out=tmp_path))
     found, known = plain(inputs), model.predict(*parts(inputs), details=True)
     assert np.array_equal(found["in_domain"], known.in_domain) and known.in_domain.any()
     for name in ("next_states", "lower", "upper"):
@@ -44,13 +45,20 @@ def test_onnx_is_the_library(subject, tmp_path):
     assert np.allclose(more["jac_next_states_states"], slopes.states, atol=1e-12)
     assert np.allclose(more["jac_next_states_controls"], slopes.controls, atol=1e-12)
     assert np.allclose(more["next_states"], found["next_states"], rtol=1e-14, atol=1e-13)
+    assert len(across) == (subject.kind != "interval")
+    for graph in across:
+        slopes, more = model.linearize(*parts(inputs), across=True), graph(inputs)
+        assert np.allclose(more["jac_next_states_states"], slopes.states, atol=1e-10)
+        assert np.allclose(more["jac_next_states_controls"], slopes.controls, atol=1e-10)
+        assert np.array_equal(more["delta"], found["delta"])
 
 
 @exported
 def test_onnx_in_float32_is_the_library_in_float32(subject, tmp_path):
     inputs = subject.inputs(300).astype(np.float32)
     model = subject.model()
-    plain, derived = (Graph(path) for path in export(model, to="onnx", out=tmp_path, dtype="float32"))
+    paths = export(model, to="onnx", out=tmp_path, dtype="float32")
+    plain, derived = (Graph(path) for path in paths[:2])
     library = single_precision(model)
     known = library(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts(inputs)))
     found = plain(inputs)
@@ -61,6 +69,19 @@ def test_onnx_in_float32_is_the_library_in_float32(subject, tmp_path):
     slopes, more = library.linearize(*parts(inputs)), derived(inputs)
     assert np.allclose(more["jac_next_states_states"], slopes.states, atol=1e-5)
     assert np.allclose(more["jac_next_states_controls"], slopes.controls, atol=1e-5)
+
+
+@needs_compiler
+@each(s for s in SUBJECTS if s.kind.startswith("affine") and s.single)
+def test_slopes_across_leaves_in_float32_are_those_of_c(subject, tmp_path):
+    inputs, model = subject.inputs(300).astype(np.float32), subject.model()
+    path = export(model, to="onnx", out=tmp_path, dtype="float32")[-1]
+    assert path.name == "jac_across_model.onnx"
+    compiled = Compiled(model, tmp_path / "made", dtype="float32")
+    by_state, by_control = compiled.linearize(*parts(inputs), across=True)
+    found = Graph(path)(inputs)
+    assert np.allclose(found["jac_next_states_states"], by_state, rtol=1e-3, atol=1e-3)
+    assert np.allclose(found["jac_next_states_controls"], by_control, rtol=1e-3, atol=1e-3)
 
 
 @exported

@@ -17,7 +17,7 @@ OPERATORS = frozenset(
     {
         "Abs", "Add", "And", "ArgMin", "Cast", "Concat", "Cos", "Div", "Equal", "Floor", "Gather", "Gemm",
         "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mul", "Or",
-        "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Sigmoid", "Sign", "Sin", "Slice", "Sub",
+        "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Sign", "Sin", "Slice", "Sub",
         "Transpose", "TreeEnsembleRegressor", "Unsqueeze", "Where",
     }
 )  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether.export.exporting import WEIGHTS
+from tether.export.onnx.across import wrapped
 from tether.export.onnx.graph import OPSET, Builder, ModelProto
 from tether.export.onnx.network import (
     Layers,
@@ -25,7 +26,7 @@ from tether.export.onnx.network import (
     place_weights,
     summed_nodes,
 )
-from tether.export.onnx.rooms import RoomNodes, Tables, half_turn, last_sum, room_nodes
+from tether.export.onnx.rooms import Jacobian, RoomNodes, Tables, half_turn, last_sum, room_nodes
 from tether.foundation.limits import LARGEST_FILE
 from tether.model import Model
 
@@ -37,6 +38,8 @@ VOIDED = (
     "taken for zeros in float64. What computes the network does not matter: the claim is for any weights."
 )
 """What voids the certificate, as the file says it."""
+_JACOBIANS: dict[Jacobian, bool | str] = {"": False, "within": True, "across": "across"}
+"""As the file says it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,7 @@ class Form:
         name: of the graph.
         dtype: `float64` or `float32`.
         weights: `fixed`, or `inputs` where they are inputs with defaults.
-        jacobian: whether derivatives are among the outputs.
+        jacobian: whether derivatives are among the outputs, and which of the tether's.
         certificate: as its file has it; empty where there is none.
         file: the model file.
         digest: that it states of itself.
@@ -57,7 +60,7 @@ class Form:
     name: str
     dtype: str
     weights: str
-    jacobian: bool
+    jacobian: Jacobian
     certificate: Mapping[str, Any]
     file: bytes
     digest: str
@@ -72,7 +75,7 @@ class Form:
             "dtype": self.dtype,
             "opset": OPSET,
             "weights": self.weights,
-            "jacobian": self.jacobian,
+            "jacobian": _JACOBIANS[self.jacobian],
             "model_sha256": self.digest,
         }
         held = base64.b64encode(zlib.compress(self.file, 9)).decode() if self.held is None else self.held
@@ -100,12 +103,16 @@ def read_form(model: ModelProto) -> Form:
         raise ValueError(f"it has format {about.get('format')!r:.40}, and this Tether writes {FORMAT}")
     own = [about.get(key) for key in ("name", "dtype", "weights", "jacobian", "model_sha256")]
     name, dtype, weights, jacobian, digest = own
-    if not (isinstance(name, str) and isinstance(digest, str) and isinstance(jacobian, bool)):
+    # The number 1 is no `true`.
+    kinds: list[Jacobian] = [
+        own for own, said in _JACOBIANS.items() if type(said) is type(jacobian) and said == jacobian
+    ]
+    if not (isinstance(name, str) and isinstance(digest, str)) or not kinds:
         raise ValueError("it says of itself what no export does")
     if dtype not in ("float64", "float32") or weights not in WEIGHTS:
         raise ValueError("it says of itself what no export does")
     packed = held.get("tether_model", "")
-    return Form(name, dtype, weights, jacobian, certificate, _unpacked(packed), digest, packed)
+    return Form(name, dtype, weights, kinds[0], certificate, _unpacked(packed), digest, packed)
 
 
 def _unpacked(packed: str) -> bytes:
@@ -134,7 +141,7 @@ def build(model: Model, form: Form) -> ModelProto:
     if form.weights == "inputs":
         place_weights(graph, layers)
     lines = _wrapped(graph, model, graph("Concat", *map(graph.turned, given), axis=0))
-    room = room_nodes(graph, model, tables, (graph.turned(lines), lines), slopes=form.jacobian)
+    room = room_nodes(graph, model, tables, (graph.turned(lines), lines), jacobian=form.jacobian)
     features = feature_nodes(graph, model.frame, lines)
     if form.jacobian or form.weights == "inputs" or len(layers.pairs) < 2:
         network, sums = network_nodes(graph, layers, features.values)
@@ -168,14 +175,7 @@ def _wrapped(graph: Builder, model: Model, inputs: str) -> str:
     if not model.frame.turns or graph.dtype == "float32":
         return inputs
     turning, width = model.frame.turning.cpu().numpy(), len(model.schema.inputs)
-    angles = graph.lines(inputs, turning, "turning")
-    least, most, whole = graph.number(-np.pi), graph.number(np.pi), graph.number(2 * np.pi)
-    turns = graph("Floor", graph("Div", graph("Add", angles, most), whole))
-    moved = graph("Sub", angles, graph("Mul", whole, turns))
-    beyond = graph("Or", graph("GreaterOrEqual", moved, most), graph("Less", moved, least))
-    moved = graph("Where", beyond, least, moved)
-    fine = graph("And", graph("GreaterOrEqual", angles, least), graph("Less", angles, most))
-    moved = graph("Where", fine, angles, moved)
+    moved = wrapped(graph, graph.lines(inputs, turning, "turning"))
     order = np.arange(width)
     order[turning] = width + np.arange(len(turning))
     return graph.lines(graph("Concat", inputs, moved, axis=0), order, "wrapped")

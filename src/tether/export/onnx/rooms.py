@@ -10,11 +10,12 @@ differences, products and sums that round as little as the library's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tether.data import HALF_TURN
+from tether.export.onnx.across import around, parts_of, slopes
 from tether.export.onnx.graph import Builder, tensor
 from tether.geometry.boxtree import BoxTree
 from tether.model import Model
@@ -28,6 +29,8 @@ _MOST_LEAVES = 2**24
 
 Given = tuple[str, str]
 """Names of the inputs, as (N, D) and as (D, N)."""
+Jacobian = Literal["", "within", "across"]
+"""Whether derivatives are asked for, and of the tether within leaves or across several."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +98,25 @@ class Tables:
 
 
 def room_nodes(
-    graph: Builder, model: Model, tables: Tables, given: Given, *, slopes: bool = False
+    graph: Builder, model: Model, tables: Tables, given: Given, *, jacobian: Jacobian = ""
 ) -> RoomNodes:
     """The room at inputs, `given` as (N, D) and as (D, N), and its derivatives where they are asked for."""
-    return _ROOMS[model.tether.kind](graph, model, tables, given, slopes)
+    return _ROOMS[model.tether.kind](graph, model, tables, given, jacobian)
 
 
-def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: bool) -> RoomNodes:
+def _affine(graph: Builder, model: Model, tables: Tables, given: Given, jacobian: Jacobian) -> RoomNodes:
     own, single = tables.arrays, tables.own is not None
     inputs, lines = given
-    leaf, cell = _leaves(graph, tables.tree(model), inputs), _nearest(graph, model, lines)
-    row = _Row(graph, own, leaf, slopes)
+    tree = tables.tree(model)
+    if jacobian == "across":
+        near = around(graph, model, tables.box, lines)
+        searched = graph.turned(graph("Concat", *near.lines, axis=1))
+        leaf, *beside = parts_of(graph, _leaves(graph, tree, searched), len(near.lines))
+    else:
+        near, leaf, beside = None, _leaves(graph, tree, inputs), []
+    cell, row = _nearest(graph, model, lines), _Row(graph, own, leaf, bool(jacobian))
     products = row.products(lines)
-    anchor = graph("Add", row.value, graph.total(products, 2))
+    anchor = row.anchor(products)
     half = graph("Gather", graph.constant("half width", own["half_width"].T), cell, axis=1)
     opening = _Opening(graph, own, lines) if (own["pinned_rate"] > 0).any() else None
     open_ = half if opening is None else graph("Mul", half, opening.share)
@@ -119,9 +128,12 @@ def _affine(graph: Builder, model: Model, tables: Tables, given: Given, slopes: 
         spread = graph("Add", spread, rounded)
     known = graph("ReduceMax", row.remainder, axes=[0], keepdims=0)
     inside = graph("Less", known, graph.number(np.inf))
-    slope = row.steepness() if slopes else None
-    width_slope = None
-    if slopes and opening is not None:
+    slope, width_slope = row.steepness() if jacobian else None, None
+    if near is not None and slope is not None:
+        rows = [_Row(graph, own, place, True) for place in beside]
+        anchors = [one.anchor(one.products(at)) for one, at in zip(rows, near.lines[1:], strict=True)]
+        slope = slopes(graph, model, anchors, near, slope)
+    if jacobian and opening is not None:
         free = graph("Where", graph("Less", open_, row.left), half, graph.number(0.0))
         width_slope = graph("Mul", graph.unsqueeze(free, 2), graph.turned(opening.slopes()))
     return RoomNodes(
@@ -178,6 +190,10 @@ class _Row:
         self._ways(lines)
         return graph("Concat", flat, graph("Mul", self.curved[0], self.away[1]), axis=2)
 
+    def anchor(self, products: str) -> str:
+        """(P, N) A of these."""
+        return self.graph("Add", self.value, self.graph.total(products, 2))
+
     def _ways(self, lines: str) -> None:
         """The ways along both inputs of each pair, and their products with the curvature."""
         graph, first = self.graph, len(self.used) * (1 + self.single)
@@ -200,10 +216,8 @@ class _Row:
         return found
 
 
-def _interval(
-    graph: Builder, model: Model, tables: Tables, given: tuple[str, str], slopes: bool
-) -> RoomNodes:
-    del slopes
+def _interval(graph: Builder, model: Model, tables: Tables, given: Given, jacobian: Jacobian) -> RoomNodes:
+    del jacobian
     own, single = tables.arrays, tables.own is not None
     _, lines = given
     cell = _nearest(graph, model, lines)
