@@ -65,6 +65,7 @@ fuzz: $(READY)
 	$(BIN)/python tests/fuzz/forged.py --count 10000
 	$(BIN)/python tests/fuzz/damaged.py --count 10000
 	$(BIN)/python tests/fuzz/mutated_onnx.py --count 1000
+	$(BIN)/python tests/fuzz/mutated_sources.py --count 1000
 	$(BIN)/python tests/fuzz/invocations.py --count 400
 
 # At the sizes that docs/benchmarks.md tells of; `make test` runs each at a tiny one.

@@ -90,7 +90,7 @@ def a_word(random: Random, content: bytes, model: Any) -> bytes:
     return held.SerializeToString()
 
 
-_CLAIMED = (
+CLAIMED = (
     "value", "slope", "remainder", "reference", "half_width", "leaves.threshold", "leaves.lower", "leaves.upper",
 )  # fmt: skip
 """Arrays that a claim is about."""
@@ -99,19 +99,19 @@ _CLAIMED = (
 def a_whole_model(random: Random, content: bytes, model: Any) -> bytes:
     """Another model, exported as it should be: only the proof can tell."""
     state = {name: value.clone() for name, value in model.tether.state_dict().items()}
-    name = _CLAIMED[int(random.integers(len(_CLAIMED)))]
+    name = CLAIMED[int(random.integers(len(CLAIMED)))]
     place = int(random.integers(state[name].numel()))
     factor = float(random.choice([0.0, 0.5, 0.99, 1.01, 2.0]))
     try:
         changed = tether.load(model.path)
-        changed.tether.load_state_dict({**state, name: _scaled(state[name], place, factor)})
+        changed.tether.load_state_dict({**state, name: scaled(state[name], place, factor)})
         with tempfile.TemporaryDirectory() as folder:
             return export(changed, to="onnx", out=folder)[0].read_bytes()
     except (ValueError, StorageError):  # cannot even be written
         return content[:-1]
 
 
-def _scaled(values: torch.Tensor, place: int, factor: float) -> torch.Tensor:
+def scaled(values: torch.Tensor, place: int, factor: float) -> torch.Tensor:
     flat = values.clone().reshape(-1)
     flat[place] *= factor
     return flat.reshape(values.shape)
@@ -122,7 +122,7 @@ MUTATIONS: tuple[Callable[[Random, bytes, Any], bytes], ...] = (
 )  # fmt: skip
 
 
-class _Original:
+class Original:
     """A model and where its file is."""
 
     def __init__(self, path: Path) -> None:
@@ -131,7 +131,7 @@ class _Original:
 
 def mutated(model: Path, trusted: Any, *, count: int, seed: int, only: int | None = None) -> Counter[str]:
     """How many mutated files were refused and proved, by mutation and in all; raises where neither is so."""
-    original, counts = _Original(model), Counter()
+    original, counts = Original(model), Counter()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         content = export(tether.load(model), to="onnx", out=folder / "original")[0].read_bytes()
@@ -140,14 +140,14 @@ def mutated(model: Path, trusted: Any, *, count: int, seed: int, only: int | Non
             mutation = MUTATIONS[int(random.integers(len(MUTATIONS)))]
             path = folder / "mutated.onnx"
             path.write_bytes(mutation(random, content, original))
-            verdict = _verdict(path, trusted)
+            verdict = verdict_on(path, trusted)
             if verdict == "proved":
                 _hold(path, trusted, original.tether, random, number)
             counts.update([verdict, f"{mutation.__name__}, {verdict}"])
     return counts
 
 
-def _verdict(path: Path, trusted: Any) -> str:
+def verdict_on(path: Path, trusted: Any) -> str:
     try:
         return "proved" if tether.verify(path, trusted).verified else "estimated"
     except (CertificateError, StorageError) as error:
