@@ -64,10 +64,14 @@ def main() -> None:
             assert (found.lower < found.upper).all()
             done += 1
     whole = jax.jit(lambda x, u: jax.lax.switch(jnp.int32(u[0]), (lambda: x, lambda: -x)))
-    with pytest.raises(ValueError, match="int32"):
-        as_trusted(whole, states=2, controls=1)
-    with pytest.raises(ValueError, match="`erf`"):
-        as_trusted(jax.jit(lambda x, u: jax.scipy.special.erf(x)), states=2, controls=1)
+    erf = jax.jit(lambda x, u: jax.scipy.special.erf(x))
+    noisy = jax.jit(lambda x, u: x + jax.random.normal(jax.random.PRNGKey(0), (2,)))
+    for function, construct in ((whole, "int32"), (erf, "`erf`"), (noisy, "PRNGKey")):
+        black = as_trusted(function, states=2, controls=1)
+        check_trusted(black, INPUTS, SCHEMA)
+        assert construct in black.black_box
+    with pytest.raises(ValueError, match=r"Let it choose by jnp.where or lax.cond"):
+        as_trusted(jax.jit(lambda x, u: x if x[0] > 0 else -x), states=2, controls=1)
     with pytest.raises(ValueError, match="states=2, controls=1"):
         as_trusted(jax.jit(pendulum))
     print(f"{done} models")

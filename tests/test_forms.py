@@ -13,6 +13,7 @@ from torch import nn
 
 import tether
 from tether.data import Array, make_schema
+from tether.evidence import Question, strongest
 from tether.foundation.errors import TrustedModelError
 from tether.programs import enclose, trace
 from tether.trusted import Translation, TrustedModel, as_trusted, check_trusted
@@ -139,11 +140,16 @@ def test_weights_are_part_of_the_digest() -> None:
 
 @pytest.mark.parametrize(
     "layer", [nn.Tanh(), nn.ReLU(), nn.Sigmoid(), nn.SiLU(), nn.Softplus(), nn.Softsign(), nn.LeakyReLU(0.2),
-              nn.ELU(0.7), nn.Hardtanh(-0.5, 0.6), nn.ReLU6(), nn.Dropout(0.5)], ids=lambda v: type(v).__name__,
+              nn.ELU(0.7), nn.Hardtanh(-0.5, 0.6), nn.ReLU6(), nn.Dropout(0.5), nn.BatchNorm1d(5), nn.LayerNorm(5)],
+    ids=lambda v: type(v).__name__,
 )  # fmt: skip
 def test_layers_are_what_torch_computes(layer: nn.Module) -> None:
     torch.manual_seed(0)
-    check_trusted(as_trusted(nn.Sequential(nn.Linear(3, 5), layer, nn.Linear(5, 2))), INPUTS, SCHEMA)
+    net = nn.Sequential(nn.Linear(3, 5), layer, nn.Linear(5, 2))
+    net(torch.randn(50, 3))  # what a layer keeps of its rows is part of it
+    trusted = as_trusted(net)
+    check_trusted(trusted, INPUTS, SCHEMA)
+    assert trusted.translation is not None
 
 
 class Residual(nn.Module):
@@ -154,7 +160,11 @@ class Residual(nn.Module):
 
     def forward(self, inputs):
         mean = torch.mean(inputs, dim=-1, keepdim=True)
-        return inputs[..., :2] + self.scale * self.net(inputs) + torch.cat([mean, mean.sin()], dim=1)
+        one, two, three = inputs.unbind(1)
+        first, last = torch.split(inputs, [1, 2], dim=1)
+        head, _, tail = torch.chunk(inputs, 3, dim=-1)
+        rest = first * last + torch.stack([one * two, three], 1) + head * tail
+        return inputs[..., :2] + self.scale * self.net(inputs) + torch.cat([mean, mean.sin()], dim=1) + rest
 
 
 def test_a_module_with_structure_of_its_own() -> None:
@@ -204,27 +214,93 @@ def test_one_that_differs_only_between_the_data_is_found() -> None:
         check_trusted(TrustedModel(reference, translation=Translation("Test", elsewhere)), corners, SCHEMA)
 
 
-def test_what_is_not_known_is_refused_by_name() -> None:
+def of_what_is_not_translated():
+    sympy, casadi = pytest.importorskip("sympy"), pytest.importorskip("casadi")
+    a, b, u = sympy.symbols("a b u")
+    x, v = casadi.MX.sym("x", 2), casadi.MX.sym("v")
+    table = casadi.interpolant("table", "linear", [[-3.0, 0.0, 3.0]], [0.0, 1.0, 4.0])
+    torch.manual_seed(0)
+    return {
+        "`erf`": ((sympy.Matrix([a, b, u]), sympy.Matrix([sympy.erf(a), b + u])), lambda s, c: s[:, 1] + c[:, 0]),
+        "OP_CALL": (casadi.Function("f", [x, v], [casadi.vertcat(table(x[0]), x[1] + v)]),
+                    lambda s, c: s[:, 1] + c[:, 0]),
+        "a layer `GELU`": (nn.Sequential(nn.Linear(3, 2), nn.GELU()), None),
+        "torch.fx cannot follow": (Counting(), lambda s, c: -s[:, 1]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("construct", ["`erf`", "OP_CALL", "a layer `GELU`", "torch.fx cannot follow"])
+def test_what_is_not_translated_is_a_black_box_and_says_why(construct: str) -> None:
+    given, second = of_what_is_not_translated()[construct]
+    trusted = as_trusted(given)
+    check_trusted(trusted, INPUTS, SCHEMA)
+    assert trusted.source is None and trusted.source_digest is None
+    states, controls = INPUTS[:, :2], INPUTS[:, 2:]
+    if second is not None:
+        np.testing.assert_allclose(
+            np.asarray(trusted.function(states, controls))[:, 1], second(states, controls)
+        )
+    question = Question(trusted, SCHEMA, "increment", INPUTS.min(axis=0), INPUTS.max(axis=0))
+    level, why = strongest(trusted, "affine", question)
+    assert level.name == "statistical" and why is not None
+    assert why.startswith(f"M ({trusted.name}) cannot be proved: this ") and construct in why
+
+
+def test_an_onnx_operation_that_is_not_known_is_computed_by_onnx_runtime() -> None:
+    onnx = pytest.importorskip("onnx")
+    value, single = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Softmax", ["x"], ["h"]), onnx.helper.make_node("MatMul", ["h", "w"], ["y"])],
+        "net", [value("x", single, ["n", 3])], [value("y", single, ["n", 2])],
+        [onnx.numpy_helper.from_array(np.ones((3, 2), dtype=np.float32), "w")],
+    )  # fmt: skip
+    opset = [onnx.helper.make_opsetid("", 17)]
+    trusted = as_trusted(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9))
+    check_trusted(trusted, INPUTS, SCHEMA)
+    assert trusted.black_box == "this ONNX model has an operation `Softmax`, which is not translated"
+
+
+def test_what_has_no_meaning_as_a_model_is_refused() -> None:
     sympy, casadi = pytest.importorskip("sympy"), pytest.importorskip("casadi")
     x, y = sympy.symbols("x y")
-    with pytest.raises(ValueError, match="SymPy model has `erf`"):
-        as_trusted((sympy.Matrix([x]), sympy.Matrix([sympy.erf(x)])))
     with pytest.raises(ValueError, match="must name all its symbols among the inputs; got y"):
         as_trusted((sympy.Matrix([x]), sympy.Matrix([x + y])))
+    with pytest.raises(ValueError, match=r"the first of symbols; got x \+ y. Inputs come first"):
+        as_trusted(([x + y], [x]))
+    with pytest.raises(ValueError, match="must name each input once"):
+        as_trusted(([x, x], [x]))
+    with pytest.raises(
+        ValueError, match="must be of real, finite numbers: this SymPy model has `ImaginaryUnit`"
+    ):
+        as_trusted(([x], [x + sympy.I]))
     s = casadi.SX.sym("s")
-    with pytest.raises(ValueError, match="CasADi function has instruction"):
-        as_trusted(casadi.Function("f", [s], [casadi.erf(s)]))
     with pytest.raises(ValueError, match="3 inputs"):
         as_trusted(casadi.Function("f", [s, casadi.SX.sym("a"), casadi.SX.sym("b")], [s]))
-    with pytest.raises(ValueError, match="torch module has a layer `GELU`"):
-        as_trusted(nn.Sequential(nn.Linear(3, 2), nn.GELU()))
-    with pytest.raises(ValueError, match="torch.fx cannot follow"):
-        as_trusted(Branching())
+    with pytest.raises(TypeError, match="must be a model, not its class; got Residual"):
+        as_trusted(Residual)
+    with pytest.raises(TypeError, match="A JAX function must be under jax.jit"):
+        as_trusted(reference, states=2, controls=1)
+    with pytest.raises(TrustedModelError, match="the model takes 5 inputs"):
+        check_trusted(as_trusted(nn.Sequential(nn.Linear(5, 2))), INPUTS, SCHEMA)
+    with pytest.raises(TrustedModelError, match="A function of torch's tensors must be an `nn.Module`"):
+        check_trusted(as_trusted(lambda s, u: torch.stack([s[:, 0], s[:, 1]])), INPUTS, SCHEMA)
 
 
-class Branching(nn.Module):
-    def forward(self, inputs):
-        return inputs if inputs.sum() > 0 else -inputs
+def test_symbols_of_mechanics_are_symbols() -> None:
+    sympy = pytest.importorskip("sympy")
+    time, torque = sympy.Symbol("t"), sympy.Symbol("torque")
+    angle = sympy.Function("angle")(time)
+    after = angle.diff(time) + (torque - 9.81 * sympy.sin(angle)) / 20
+    trusted = as_trusted(([angle, angle.diff(time), torque], [angle + after / 20, after]))
+    check_trusted(trusted, INPUTS, SCHEMA)
+    assert trusted.translation is not None
+    with pytest.raises(ValueError, match="among the inputs; got Derivative"):
+        as_trusted(([angle, torque], [angle, after]))
+
+
+class Counting(nn.Module):
+    def forward(self, states, controls):
+        return -states if len(states) > 0 else controls
 
 
 def test_a_missing_library_is_named() -> None:
@@ -293,7 +369,7 @@ def test_mujoco_is_a_black_box_with_derivatives() -> None:
     from mujoco_models import PENDULUM, differences
 
     trusted = tether.load_trusted(mujoco.MjModel.from_xml_string(PENDULUM), frame_skip=5)
-    assert trusted.black_box == "MuJoCo" and trusted.jacobian is not None
+    assert trusted.black_box == "MuJoCo computes it, a black box" and trusted.jacobian is not None
     check_trusted(trusted, INPUTS, SCHEMA)
     exact = np.asarray(trusted.jacobian(INPUTS[:5, :2], INPUTS[:5, 2:]))
     np.testing.assert_allclose(exact, differences(trusted.function, INPUTS[:5]), atol=1e-5)

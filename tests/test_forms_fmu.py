@@ -105,5 +105,7 @@ def test_what_cannot_be_run_is_refused(ball: Path, tmp_path: Path) -> None:
         tether.load_trusted(bad)
     with pytest.raises(ValueError, match="`step` must be positive"):
         tether.load_trusted(ball, step=-0.1)
+    with pytest.raises(TypeError, match=r"`frame_skip` must be an option .* it takes step, substeps, jobs"):
+        tether.load_trusted(ball, frame_skip=2)
     with pytest.raises(tether.TrustedModelError, match="has 2 states and 1 real inputs"):
         check_trusted(tether.load_trusted(ball), HIGH, make_schema(["height"], ["speed", "force"]))

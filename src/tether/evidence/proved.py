@@ -51,7 +51,7 @@ class Proved(Evidence):
         """The construct, and the user's line, that cannot be enclosed over the box."""
         del kind
         if trusted.black_box:
-            return f"M ({trusted.name}) cannot be proved: {trusted.black_box} computes it, a black box"
+            return f"M ({trusted.name}) cannot be proved: {trusted.black_box}"
         if question is None:
             return None
         try:

@@ -69,7 +69,7 @@ class TrustedModel:
             ``|J_j(s) - J_j(s')|_2 <= H_j |s - s'|_2``.
         jobs: processes to spread the evaluation over, as joblib counts them (-1: all cores).
         translation: of a model that came in another form, what `function` was translated from.
-        black_box: the simulator that computes it, into which no proof can look; "" for none.
+        black_box: why no proof can look into it, such as the simulator that computes it; "" for none.
     """
 
     function: Function
@@ -85,6 +85,10 @@ class TrustedModel:
         if not callable(self.function):
             raise TypeError(
                 f"`trusted` must be callable as M(states, controls); got {type(self.function).__name__}."
+            )
+        if isinstance(self.function, type):
+            raise TypeError(
+                f"`trusted` must be a model, not its class; got {self.function.__name__}. Make one of it."
             )
         check_processes("jobs", self.jobs)
 
@@ -302,13 +306,14 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
         raise TrustedModelError(
             f"`trusted` must not raise; got {type(error).__name__}: {error}{_where(error)} when called with "
             f"states {states.shape} and controls {controls.shape}, first state {states[:1].tolist()}. It "
-            "is given all rows at once, states first."
+            f"is given all rows at once, states first.{_other_library(str(error))}"
         ) from error
     values = _as_numbers(returned)
     if values.shape != (len(states), outputs):
         raise TrustedModelError(
             f"`trusted` must return shape ({len(states)}, {outputs}) for that many rows; got {values.shape}. "
             "Return a row for each row and a column for each output, the next value of each."
+            + _other_library(type(returned).__module__)
         )
     bad = ~np.isfinite(values)
     if bad.any():
@@ -318,6 +323,15 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
             f"{states[row].tolist()}, control {controls[row].tolist()}. Guard that case or narrow the domain."
         )
     return values
+
+
+def _other_library(told: str) -> str:
+    """What a function of another library's arrays must be, where an error or a type tells of one."""
+    if "Tensor" in told:
+        return " A function of torch's tensors must be an `nn.Module`."
+    if told.startswith("jax"):
+        return " Give a JAX function of one row as tether.load_trusted(jax.jit(f), states=, controls=)."
+    return ""
 
 
 def _check_turns(outputs: Array, schema: Schema) -> None:

@@ -7,7 +7,9 @@ FMUs and MuJoCo models are black boxes with derivatives of their own.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,13 @@ def read_form(value: Any, **options: Any) -> TrustedModel | None:
         return read_file(Path(value), **options) if Path(value).suffix in SUFFIXES else None
     for known in map(form, FORMS):
         if known.recognises(value):
-            return known.read(value, **options)
+            return _read(known, value, options)
+    if unknown := set(options) - {field.name for field in fields(TrustedModel)}:
+        hint = " A JAX function must be under jax.jit." if unknown <= {"states", "controls"} else ""
+        raise TypeError(
+            f"`{min(unknown)}` must come with a model of a form that takes it; got "
+            f"{type(value).__name__}.{hint}"
+        )
     return None
 
 
@@ -39,4 +47,14 @@ def read_file(path: Path, **options: Any) -> TrustedModel:
     """The model in a file, by its suffix."""
     if not path.is_file():
         raise ValueError(f"`trusted` must name an existing file; got '{path}'. Check the path.")
-    return form(SUFFIXES[path.suffix]).read(path, **options)
+    return _read(form(SUFFIXES[path.suffix]), path, options)
+
+
+def _read(known: Form, value: Any, options: dict[str, Any]) -> TrustedModel:
+    taken = list(signature(known.read).parameters)[1:]
+    if unknown := set(options) - set(taken):
+        raise TypeError(
+            f"`{min(unknown)}` must be an option of this form of model ({known.module}); it takes "
+            f"{', '.join(taken)}."
+        )
+    return known.read(value, **options)

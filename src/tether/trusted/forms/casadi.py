@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether.data import Array
-from tether.trusted.forms.form import Form, needed, refuse
+from tether.trusted.forms.form import Form, UntranslatedError, as_it_is, needed, refuse
 from tether.trusted.forms.writing import Writer, columns_function, number_text
 from tether.trusted.model import Translation, TrustedModel
 
@@ -46,17 +46,25 @@ def _read(given: Any, *, states: int | None = None, controls: int | None = None)
     sizes = [given.numel_in(k) for k in range(given.n_in())]
     if states is not None and controls is not None and states + controls != sum(sizes):
         raise ValueError(f"`trusted` must have {states + controls} inputs; got {sum(sizes)}.")
+    original = _original(given, sizes)
+    try:
+        function = _translated(casadi, given, sizes)
+    except UntranslatedError as error:
+        return as_it_is(error, original, given.name())
+    return TrustedModel(function, translation=Translation("CasADi", original))
+
+
+def _translated(casadi: Any, given: Any, sizes: list[int]) -> Any:
     symbols = [casadi.SX.sym(f"i{k}", *given.size_in(k)) for k in range(given.n_in())]
     try:
         result = casadi.densify(casadi.vec(given(*symbols)))
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
+        reason = str(error).strip().splitlines()[-1].rpartition(": ")[2]
         raise refuse("CasADi function", f"what cannot be written out ({reason})") from None
     flat = casadi.Function("flat", symbols, [result])
     reading = _Reading(casadi, flat, np.concatenate([[0], np.cumsum(sizes)]).tolist())
     texts = reading.run()
-    function = columns_function(reading.writer, texts, inputs=sum(sizes), form="CasADi", name=given.name())
-    return TrustedModel(function, translation=Translation("CasADi", _original(given, sizes)))
+    return columns_function(reading.writer, texts, inputs=sum(sizes), form="CasADi", name=given.name())
 
 
 def _original(given: Any, sizes: list[int]) -> Any:
@@ -81,7 +89,7 @@ class _Reading:
     """The instructions of an SX function; registers are written over, names are not."""
 
     def __init__(self, casadi: Any, function: Any, starts: list[int]) -> None:
-        self.function, self.starts, self.writer = function, starts, Writer()
+        self.casadi, self.function, self.starts, self.writer = casadi, function, starts, Writer()
         names = (*_TEXTS, *_CONDITIONS, "CONST", "INPUT", "OUTPUT", "IF_ELSE_ZERO", "FMOD")
         self.names = {getattr(casadi, f"OP_{name}"): name for name in names}
         self.conditions: dict[str, str] = {}
@@ -96,7 +104,11 @@ class _Reading:
         for k in range(function.n_instructions()):
             name = self.names.get(function.instruction_id(k))
             if name is None:
-                raise refuse("CasADi function", f"instruction {function.instruction_id(k)}")
+                known = vars(self.casadi)
+                ids = {known[text]: text for text in known if text.startswith("OP_")}
+                found = ids.get(function.instruction_id(k), "of no name")
+                called = " (an integrator, an interpolant, a solver)" if found == "OP_CALL" else ""
+                raise refuse("CasADi function", f"the instruction {found}{called}")
             into, given = function.instruction_output(k), function.instruction_input(k)
             if name == "CONST":
                 work[into[0]] = number_text(function.instruction_constant(k))

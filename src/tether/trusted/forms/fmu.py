@@ -22,6 +22,7 @@ from tether.trusted.forms.form import Form, needed
 from tether.trusted.model import TrustedModel
 
 _MOST_SUBSTEPS = 100_000
+_WHY = "an FMU computes it, a black box"
 _MOST_EVENTS = 100
 
 
@@ -39,12 +40,18 @@ def _read(path: Path, *, step: float | None = None, substeps: int = 10, jobs: in
             f"(FMI {description.fmiVersion}). Pass a function that runs it."
         )
     experiment = description.defaultExperiment
-    step = step or float(getattr(experiment, "stepSize", None) or 0)
+    if step is None:
+        step = float(getattr(experiment, "stepSize", None) or 0)
+        if not step > 0:
+            raise ValueError(f"`step` must be given: {path.name} names none. Say how long a step of M is.")
     check_number("step", step, above=0.0)
     function = FmuStep(path.resolve(), step, substeps)
     known = description.modelExchange.providesDirectionalDerivative
     return TrustedModel(
-        function, jacobian=function.jacobian if known else None, jobs=jobs, black_box="an FMU"
+        function,
+        jacobian=function.jacobian if known else None,
+        jobs=jobs,
+        black_box=_WHY,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from tether.data import Array
 from tether.trusted.model import TrustedModel
 
 
@@ -43,9 +44,27 @@ def needed(module: str) -> Any:
         ) from None
 
 
-def refuse(form: str, construct: str) -> ValueError:
+class UntranslatedError(Exception):
+    """A model has in it what is not translated; the text says what."""
+
+
+def refuse(form: str, construct: str) -> UntranslatedError:
     """What is raised where a model has in it what is not translated."""
-    return ValueError(
-        f"`trusted` must be made of operations that are known here; this {form} has {construct}. Pass its "
-        "values as a function (states, controls) -> next states, with evidence `statistical`."
-    )
+    return UntranslatedError(f"this {form} has {construct}, which is not translated")
+
+
+class AsItIs:
+    """``(states, controls) -> next states`` by a model's own library; it has no source to be known by."""
+
+    def __init__(self, original: Callable[[Array, Array], Array], name: str) -> None:
+        self.original = original
+        self.__qualname__ = name
+
+    def __call__(self, states: Array, controls: Array) -> Array:
+        """Next states."""
+        return self.original(states.copy(), controls.copy())
+
+
+def as_it_is(error: UntranslatedError, original: Callable[[Array, Array], Array], name: str) -> TrustedModel:
+    """The model that its own library computes: no proof can look inside."""
+    return TrustedModel(AsItIs(original, name), black_box=str(error))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tether.data import Array
-from tether.trusted.forms.form import Form, needed, refuse
+from tether.foundation.documents import shorten
+from tether.trusted.forms.form import Form, UntranslatedError, as_it_is, needed, refuse
 from tether.trusted.forms.formulas import FORMULAS
 from tether.trusted.forms.writing import Writer, columns_function, number_text
 from tether.trusted.model import Translation, TrustedModel
@@ -58,28 +59,49 @@ def _read(function: Any, *, states: int | None = None, controls: int | None = No
     try:
         closed = jax.make_jaxpr(function)(*given)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rstrip(".:")
+        choosing = isinstance(error, jax.errors.ConcretizationTypeError)
         raise ValueError(
             f"`trusted` must be a JAX function of one row, (x ({states},), u ({controls},)) -> (outputs,); "
-            f"it raised {type(error).__name__}: {reason}"
+            f"it raised {type(error).__name__}: {reason}."
+            + (" Let it choose by jnp.where or lax.cond." if choosing else "")
         ) from None
     if len(closed.out_avals) != 1 or len(closed.out_avals[0].shape) != 1:
         raise ValueError(
             "`trusted` must return one vector for a row; the JAX function returns something else."
         )
+    name, tolerance = getattr(function, "__name__", "function"), 1e-9 if kind == np.float64 else _SINGLE
+    try:
+        made = _translated(jax, closed, states, controls, name)
+    except UntranslatedError as error:
+        return as_it_is(error, _row_by_row(jax, function), name)
+    return TrustedModel(made, translation=Translation("JAX", _original(jax, function), tolerance))
+
+
+def _translated(jax: Any, closed: Any, states: int, controls: int, name: str) -> Any:
     reading = _Reading(jax)
     columns = [reading.node(reading.writer.column(k)) for k in range(states + controls)]
-    (outputs,) = reading.run(closed, [_Entries(columns[:states]), _Entries(columns[states:])])
-    texts = [reading.texts[k] for k in reading.entries(outputs).ravel()]
-    name = getattr(function, "__name__", "function")
-    made = columns_function(reading.writer, texts, inputs=states + controls, form="JAX", name=name)
-    tolerance = 1e-9 if kind == np.float64 else _SINGLE
-    return TrustedModel(made, translation=Translation("JAX", _original(jax, function), tolerance))
+    try:
+        (outputs,) = reading.run(closed, [_Entries(columns[:states]), _Entries(columns[states:])])
+        texts = [reading.texts[k] for k in reading.entries(outputs).ravel()]
+    except UntranslatedError:
+        raise
+    except Exception as error:  # values of JAX's own kinds, such as keys of random numbers
+        raise refuse("JAX function", f"what NumPy does not know ({shorten(error)})") from None
+    return columns_function(reading.writer, texts, inputs=states + controls, form="JAX", name=name)
 
 
 def _original(jax: Any, function: Any) -> Callable[[Array, Array], Array]:
     many = jax.jit(jax.vmap(function))
     return lambda states, controls: np.asarray(many(states, controls), dtype=np.float64)
+
+
+def _row_by_row(jax: Any, function: Any) -> Callable[[Array, Array], Array]:
+    """In float32 a batch may be rounded otherwise than a row, and not all can be mapped."""
+    one = jax.jit(function)
+    return lambda states, controls: np.stack(
+        [np.asarray(one(*row), dtype=np.float64) for row in zip(states, controls, strict=True)]
+    )
 
 
 def _text(name: str, options: dict[str, Any], kind: Any) -> str:

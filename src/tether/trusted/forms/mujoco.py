@@ -21,6 +21,7 @@ from tether.trusted.forms.form import Form, needed
 from tether.trusted.model import TrustedModel
 
 _EPSILON = 1e-6
+_WHY = "MuJoCo computes it, a black box"
 _MOST_STEPS = 1_000_000
 
 
@@ -40,7 +41,7 @@ def _read(given: Any, *, frame_skip: int = 1) -> TrustedModel:
     # Of positions that are no vectors (quaternions) MuJoCo's derivatives are by other coordinates, and of
     # RK4 it has none.
     known = model.nq == model.nv and model.opt.integrator != mujoco.mjtIntegrator.mjINT_RK4
-    return TrustedModel(function, jacobian=function.jacobian if known else None, black_box="MuJoCo")
+    return TrustedModel(function, jacobian=function.jacobian if known else None, black_box=_WHY)
 
 
 class MujocoStep:

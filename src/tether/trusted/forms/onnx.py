@@ -15,7 +15,7 @@ import numpy as np
 
 from tether.data import Array
 from tether.foundation.documents import shorten
-from tether.trusted.forms.form import Form, needed, refuse
+from tether.trusted.forms.form import Form, UntranslatedError, as_it_is, needed, refuse
 from tether.trusted.forms.formulas import FORMULAS
 from tether.trusted.forms.writing import Writer, make_function, number_text
 from tether.trusted.model import Translation, TrustedModel
@@ -50,26 +50,40 @@ def _read(given: Any, *, states: int | None = None, controls: int | None = None)
             f"`trusted` must be an ONNX model of inputs, or of states and controls, with one output; got "
             f"{len(inputs)} inputs and {len(graph.output)} outputs."
         )
+    kind = onnx.helper.tensor_dtype_to_np_dtype(inputs[0].type.tensor_type.elem_type)
+    about = runtime, model.SerializeToString(), [value.name for value in inputs], kind
+    try:
+        function = _translated(onnx, graph, fixed, inputs, name)
+    except UntranslatedError as error:
+        return as_it_is(error, _original(*about, alone=kind != np.float64), name)
+    original = _original(*about)
+    tolerance = 1e-9 if kind == np.float64 else _SINGLE
+    return TrustedModel(function, translation=Translation("ONNX", original, tolerance))
+
+
+def _translated(onnx: Any, graph: Any, fixed: dict[str, Any], inputs: list[Any], name: str) -> Any:
     reading = _Reading(onnx, fixed)
     texts = ("inputs",) if len(inputs) == 1 else ("states", "controls")
     reading.names.update(zip((value.name for value in inputs), texts, strict=True))
     for node in graph.node:
         reading.read(node)
     body = [*reading.writer.lines, f"return {reading.text(graph.output[0].name)}"]
-    function = make_function(body, reading.arrays, inputs=None, form="ONNX", name=name)
-    kind = onnx.helper.tensor_dtype_to_np_dtype(inputs[0].type.tensor_type.elem_type)
-    original = _original(runtime, model.SerializeToString(), [value.name for value in inputs], kind)
-    tolerance = 1e-9 if kind == np.float64 else _SINGLE
-    return TrustedModel(function, translation=Translation("ONNX", original, tolerance))
+    sizes = [value.type.tensor_type.shape.dim[-1].dim_value for value in inputs]
+    count = sum(sizes) if all(sizes) else None
+    return make_function(body, reading.arrays, inputs=count, form="ONNX", name=name)
 
 
-def _original(runtime: Any, content: bytes, names: list[str], kind: Any) -> Callable[[Array, Array], Array]:
+def _original(
+    runtime: Any, content: bytes, names: list[str], kind: Any, *, alone: bool = False
+) -> Callable[[Array, Array], Array]:
+    """By ONNX Runtime; with `alone` row by row, for in float32 a batch may be rounded otherwise."""
+
     def original(states: Array, controls: Array) -> Array:
         session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
         both = [np.concatenate([states, controls], axis=1)] if len(names) == 1 else [states, controls]
         parts = [part.astype(kind) for part in both]
         single = isinstance(session.get_inputs()[0].shape[0], int)  # made for so many rows, and no other
-        count = session.get_inputs()[0].shape[0] if single else len(states)
+        count = session.get_inputs()[0].shape[0] if single else 1 if alone else len(states)
         answers = []
         for k in range(0, len(states), count):
             rows = [np.resize(part[k : k + count], (count, part.shape[1])) for part in parts]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether.data import Array
-from tether.trusted.forms.form import Form, needed, refuse
+from tether.foundation.documents import shorten
+from tether.trusted.forms.form import Form, UntranslatedError, as_it_is, needed, refuse
 from tether.trusted.forms.writing import Writer, columns_function, number_text
 from tether.trusted.model import Translation, TrustedModel
 
@@ -18,7 +19,7 @@ _FUNCTIONS = {
     "atan": "np.arctan", "sinh": "np.sinh", "cosh": "np.cosh", "tanh": "np.tanh", "asinh": "np.arcsinh",
     "acosh": "np.arccosh", "atanh": "np.arctanh", "exp": "np.exp", "log": "np.log", "Abs": "np.abs",
     "sign": "np.sign", "floor": "np.floor", "ceiling": "np.ceil", "atan2": "np.arctan2",
-    "Not": "np.logical_not",
+    "Not": "np.logical_not", "Mod": "np.mod",
 }  # fmt: skip
 _FOLDED = {"Min": "np.minimum", "Max": "np.maximum", "And": "np.logical_and", "Or": "np.logical_or"}
 _COMPARISONS = {
@@ -28,17 +29,39 @@ _COMPARISONS = {
 
 
 def _holds(value: Any) -> bool:
-    matrix = sys.modules["sympy"].MatrixBase
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(m, matrix) for m in value)
+    return isinstance(value, tuple | list) and len(value) == 2 and all(map(_is_vector, value))
+
+
+def _is_vector(part: Any) -> bool:
+    sympy = sys.modules["sympy"]
+    if isinstance(part, tuple | list):
+        return any(isinstance(entry, sympy.Basic) for entry in part)
+    return isinstance(part, sympy.MatrixBase)
 
 
 def _read(pair: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
     """Expression by expression; equal ones once."""
     sympy = needed("sympy")
     inputs, outputs = (list(matrix) for matrix in pair)
-    if not all(isinstance(symbol, sympy.Symbol) for symbol in inputs):
-        raise ValueError("`trusted` must be a pair of matrices, the first of symbols; got other expressions.")
-    strange = set().union(*(sympy.sympify(out).free_symbols for out in outputs)) - set(inputs)
+    # Of mechanics symbols are functions of time, and their derivatives.
+    undefined = sympy.core.function.AppliedUndef
+    kinds = (sympy.Symbol, undefined, sympy.Derivative)
+    if other := [entry for entry in inputs if not isinstance(entry, kinds)]:
+        raise ValueError(
+            f"`trusted` must be a pair (inputs, outputs), the first of symbols; got {shorten(other[0])}. "
+            "Inputs come first."
+        )
+    if len(set(inputs)) < len(inputs):
+        raise ValueError("`trusted` must name each input once; got one twice.")
+    renamed = {entry: entry if entry.is_Symbol else sympy.Dummy(f"i{k}") for k, entry in enumerate(inputs)}
+    # Derivatives first: of a symbol that has taken a function's place they would be 0.
+    outputs = [
+        sympy.sympify(out).xreplace({k: v for k, v in renamed.items() if k.is_Derivative}) for out in outputs
+    ]
+    strange = {rate for out in outputs for rate in out.atoms(sympy.Derivative) if rate.has(undefined)}
+    outputs = [out.xreplace(renamed) for out in outputs]
+    inputs = list(renamed.values())
+    strange |= set().union(*(out.free_symbols | out.atoms(undefined) for out in outputs)) - set(inputs)
     if strange:
         names = ", ".join(sorted(map(str, strange)))
         raise ValueError(
@@ -46,16 +69,24 @@ def _read(pair: Any, *, states: int | None = None, controls: int | None = None) 
         )
     if states is not None and controls is not None and states + controls != len(inputs):
         raise ValueError(f"`trusted` must have {states + controls} inputs; got {len(inputs)}.")
-    writer = Writer()
-    known = {symbol: writer.column(k) for k, symbol in enumerate(inputs)}
-    texts = [_text(sympy.sympify(out), known, writer) for out in outputs]
-    function = columns_function(writer, texts, inputs=len(inputs), form="SymPy", name="sympy_model")
-    return TrustedModel(function, translation=Translation("SymPy", _original(sympy, inputs, outputs)))
+    try:
+        writer = Writer()
+        known = {symbol: writer.column(k) for k, symbol in enumerate(inputs)}
+        texts = [_text(out, known, writer) for out in outputs]
+        function = columns_function(writer, texts, inputs=len(inputs), form="SymPy", name="sympy_model")
+    except UntranslatedError as error:
+        outputs = [out.doit() for out in outputs]
+        if any(out.has(sympy.I, sympy.zoo, sympy.nan, sympy.oo, -sympy.oo) for out in outputs):
+            raise ValueError(f"`trusted` must be of real, finite numbers: {error}.") from None
+        return as_it_is(error, _original(sympy, inputs, outputs, None), "sympy_model")
+    return TrustedModel(function, translation=Translation("SymPy", _original(sympy, inputs, outputs, "math")))
 
 
-def _original(sympy: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[[Array, Array], Array]:
-    """By SymPy's own printer for Python's `math`, row by row."""
-    plain = sympy.lambdify(list(inputs), list(outputs), modules="math")
+def _original(
+    sympy: Any, inputs: Sequence[Any], outputs: Sequence[Any], modules: str | None
+) -> Callable[[Array, Array], Array]:
+    """By SymPy's own printer, for Python's `math` or for what has most functions, row by row."""
+    plain = sympy.lambdify(list(inputs), list(outputs), modules=modules)
 
     def original(states: Array, controls: Array) -> Array:
         rows = np.concatenate([states, controls], axis=1)

@@ -7,14 +7,16 @@ mode and in float64, its weights as they are now.
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from tether.data import Array
-from tether.trusted.forms.form import Form, refuse
+from tether.trusted.forms.form import Form, UntranslatedError, as_it_is, refuse
 from tether.trusted.forms.formulas import FORMULAS
 from tether.trusted.forms.writing import Writer, make_function, number_text
 from tether.trusted.model import Translation, TrustedModel
@@ -27,24 +29,32 @@ def _holds(value: Any) -> bool:
 def _read(module: Any, *, states: int | None = None, controls: int | None = None) -> TrustedModel:
     """By torch.fx, which runs `forward` on symbols."""
     del states, controls  # whatever `forward` takes
+    module = getattr(module, "_orig_mod", module)  # what `torch.compile` made it of
+    places = len(inspect.signature(module.forward).parameters)
+    if places not in (1, 2):
+        raise ValueError(f"`trusted` must be forward(inputs) or forward(states, controls); got {places}.")
+    whole = copy.deepcopy(module).double().eval()
+    original, name = _original(whole, places), type(module).__name__
+    try:
+        function = _translated(whole, name)
+    except UntranslatedError as error:
+        return as_it_is(error, original, name)
+    return TrustedModel(function, translation=Translation("torch", original))
+
+
+def _translated(whole: Any, name: str) -> Any:
     from torch import fx
 
-    whole = copy.deepcopy(module).double().eval()
     try:
         graph = fx.symbolic_trace(whole).graph
     except Exception as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rstrip(".")
         raise refuse("torch module", f"a `forward` that torch.fx cannot follow ({reason})") from None
     reading = _Reading(whole)
     places = [node for node in graph.nodes if node.op == "placeholder"]
-    if len(places) not in (1, 2):
-        raise ValueError(
-            f"`trusted` must be forward(inputs) or forward(states, controls); got {len(places)}."
-        )
     given = dict(zip(places, ("inputs",) if len(places) == 1 else ("states", "controls"), strict=True))
     body = reading.run(graph, given)
-    function = make_function(body, reading.arrays, inputs=None, form="torch", name=type(module).__name__)
-    return TrustedModel(function, translation=Translation("torch", _original(whole, len(places))))
+    return make_function(body, reading.arrays, inputs=reading.inputs, form="torch", name=name)
 
 
 def _original(module: Any, places: int) -> Callable[[Array, Array], Array]:
@@ -53,7 +63,10 @@ def _original(module: Any, places: int) -> Callable[[Array, Array], Array]:
 
         given = (np.concatenate([states, controls], axis=1),) if places == 1 else (states, controls)
         with torch.no_grad():
-            return module(*map(torch.from_numpy, given)).numpy()
+            found = module(*map(torch.from_numpy, given))
+        if not isinstance(found, torch.Tensor):
+            raise TypeError(f"`forward` must return one tensor; it returned {type(found).__name__}")
+        return found.numpy()
 
     return original
 
@@ -64,6 +77,8 @@ class _Reading:
         self.arrays: dict[str, Array] = {}
         self._places: dict[str, str] = {}
         """What an array is called, by where it is in the module; dots and underscores are told apart."""
+        self.inputs: int | None = None
+        """How many there are, where a layer says so."""
 
     def run(self, graph: Any, names: dict[Any, Any]) -> list[str]:
         """Statements, of which the last returns."""
@@ -99,12 +114,21 @@ class _Reading:
             raise refuse("torch module", f"`{node.target}`, which changes what is used elsewhere")
         kind, given = type(layer).__name__, self._argument(node.args[0], names)
         if kind == "Linear":
+            self.inputs = layer.in_features if given == "inputs" else self.inputs
             product = f"{given} @ {self._kept(node.target + '.weight.T', layer.weight.T)}"
             if layer.bias is None:
                 return self.writer.write(product)
             return self.writer.write(f"{product} + {self._kept(node.target + '.bias', layer.bias)}")
         if kind in ("Identity", "Dropout", "AlphaDropout"):
             return given
+        if kind == "BatchNorm1d" and layer.running_mean is not None:
+            centred = f"({given} - {self._kept(node.target + '.running_mean', layer.running_mean)})"
+            spread = self._kept(node.target + ".spread", (layer.running_var + layer.eps).sqrt())
+            return self._scaled(node, layer, f"{centred} / {spread}")
+        if kind == "LayerNorm" and len(layer.normalized_shape) == 1:
+            centred = self.writer.write(f"{given} - np.mean({given}, axis=-1, keepdims=True)")
+            square = f"np.mean({centred} ** 2, axis=-1, keepdims=True) + {number_text(layer.eps)}"
+            return self._scaled(node, layer, f"{centred} / np.sqrt({square})")
         if kind not in _LAYERS:
             raise refuse("torch module", f"a layer `{kind}`")
         name, options = _LAYERS[kind]
@@ -112,11 +136,19 @@ class _Reading:
             raise refuse("torch module", "a Softplus with another beta or threshold")
         return self._write(name, given, *(number_text(getattr(layer, option)) for option in options))
 
+    def _scaled(self, node: Any, layer: Any, text: str) -> str:
+        """By the weight and bias of a layer that has some."""
+        if layer.weight is not None:
+            text = f"{text} * {self._kept(node.target + '.weight', layer.weight)}"
+        if layer.bias is not None:
+            text = f"{text} + {self._kept(node.target + '.bias', layer.bias)}"
+        return self.writer.write(text)
+
     def _is_new(self, node: Any) -> bool:
         """Whether what a node gives is no part of anything else: neither given, nor kept, nor a view."""
         if node.op == "call_module":
             kind = type(self.module.get_submodule(node.target)).__name__
-            return kind == "Linear" or kind in _LAYERS
+            return kind in ("Linear", "BatchNorm1d", "LayerNorm") or kind in _LAYERS
         return node.op == "call_function" and getattr(node.target, "__name__", "") in FORMULAS
 
     def _write(self, name: str, *parts: str) -> str:
@@ -190,6 +222,14 @@ def _reduced(name: str) -> Callable[..., str]:
     return text
 
 
+def _split(values: str, sizes: str, dim: str) -> str:
+    """Into pieces of one size, or of a list of sizes."""
+    if not sizes.startswith("["):
+        return f"np.split({values}, range({sizes}, {values}.shape[{dim}], {sizes}), axis={dim})"
+    ends = accumulate(int(size) for size in sizes.strip("[]").split(","))
+    return f"np.split({values}, {list(ends)[:-1]}, axis={dim})"
+
+
 def _axes(dim: str) -> str:
     return dim.replace("[", "(").replace("]", ",)") if dim.startswith("[") else dim
 
@@ -206,6 +246,9 @@ _STRUCTURE: dict[str, Callable[..., str]] = {
     "mean": _reduced("mean"),
     "unsqueeze": lambda values, dim: f"np.expand_dims({values}, {dim})",
     "squeeze": lambda values, dim: f"np.squeeze({values}, {dim})",
+    "unbind": lambda values, dim="0": f"np.moveaxis({values}, {dim}, 0)",
+    "chunk": lambda values, chunks, dim="0": f"np.split({values}, {chunks}, axis={dim})",
+    "split": lambda values, split_size_or_sections, dim="0": _split(values, split_size_or_sections, dim),
     "zeros_like": lambda values: f"np.zeros_like({values})",
     "ones_like": lambda values: f"np.ones_like({values})",
     "linear": lambda values, weight, bias=None: f"{values} @ {weight}.T" + (f" + {bias}" if bias else ""),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether.data import Array
+from tether.trusted.forms.form import UntranslatedError
 
 _functions: dict[Any, Callable[..., Any]] = {}
 """By digest: the same text and weights are the same function, so that what was seen of it is remembered."""
@@ -44,7 +45,7 @@ def number_text(value: Any) -> str:
     """A float64 number as Python writes it."""
     value = float(value)
     if not math.isfinite(value):
-        raise ValueError(f"`trusted` must have finite constants; got {value!r}.")
+        raise UntranslatedError(f"this model has the constant {value!r}, which is not translated")
     return f"({value!r})" if value < 0 else repr(value)
 
 
