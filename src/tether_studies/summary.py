@@ -68,14 +68,15 @@ def write_summary(
     by_count = memories_figure(outcome.runs, units)
     if by_count is not None:
         figures["memories"] = (by_count, "What is certified against the number of memories.")
-    for name, (figure, _) in figures.items():
+    pictures = {}
+    for name, (figure, caption) in figures.items():
         write_bytes(folder / f"{name}.png", as_png(figure))
-        write_text(folder / f"{name}.svg", as_svg(figure))
+        pictures[name] = Picture(as_svg(figure), caption, name)
+        write_text(folder / f"{name}.svg", pictures[name].svg)
     own = [] if missing_methods(plan, outcome) else study.sections(outcome)
     own += more
     for picture in (picture for section in own for picture in section.pictures if picture.name):
         write_text(folder / f"{picture.name}.svg", picture.svg)
-    pictures = {name: Picture(as_svg(f), caption, name) for name, (f, caption) in figures.items()}
     # The page draws curves itself.
     own.append(Section("At the end", pictures=[p for name, p in pictures.items() if name != "curves"]))
     texts = [f"{task.name}: {_last_line(task)}" for task in failed]

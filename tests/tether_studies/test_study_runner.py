@@ -22,14 +22,24 @@ from tether_studies.summary import claim_lines, study_command, write_summary
 from tether_studies.tasks import Plan, open_folder, tasks_of
 
 
-def study(*arguments, cwd):
-    command = [sys.executable, "-m", "tether.cli", "study", *arguments]
+FEWER_LEAVES = """
+from dataclasses import replace
+import tether_studies.drones.study as drones
+from tether.cli import main
+config = drones.STUDY.config
+drones.STUDY = replace(drones.STUDY, config=lambda scale: replace(config(scale), leaves=200))
+main()
+"""
+
+
+def study(*arguments, cwd, program=("-m", "tether.cli")):
+    command = [sys.executable, *program, "study", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A smoke study of the drones, killed once half-way and then continued."""
+    """A smoke study of the drones, killed at its beginning and then continued, with coarser tethers."""
     folder = tmp_path_factory.mktemp("study") / "drones"
     command = [sys.executable, "-m", "tether.cli", "study", "drones", "--out", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -40,7 +50,10 @@ def finished(tmp_path_factory):
     process.wait()
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*.json")}
     assert len(kept) >= 2 and not (folder / "results.json").exists()
-    again = study("drones", "--out", str(folder), cwd=folder.parent)
+    # In one process, for the patch: workers would import the study as it is.
+    again = study(
+        "drones", "--out", str(folder), "--jobs", "1", cwd=folder.parent, program=("-c", FEWER_LEAVES)
+    )
     return folder, kept, again
 
 

@@ -34,6 +34,7 @@ def as_svg(figure: Figure) -> str:
     """The figure as SVG text, to be put into a page."""
     buffer = io.StringIO()
     with styled():
+        _lay_out(figure)
         figure.savefig(buffer, format="svg", dpi=160, metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
@@ -42,5 +43,13 @@ def as_svg(figure: Figure) -> str:
 def as_png(figure: Figure) -> bytes:
     """The figure as PNG."""
     buffer = io.BytesIO()
+    _lay_out(figure)
     figure.savefig(buffer, format="png", dpi=160)
     return buffer.getvalue()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Once for all formats: it takes as long as drawing."""
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
