@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tether.cli.running import run
 from tether.evidence import SamplingConfig
 from tether.fitting import VANILLA
 from tether.foundation.atomic import write_tensors
@@ -20,7 +21,6 @@ from tether_studies.runner import outcome_of, run_all
 from tether_studies.study import Entry
 from tether_studies.summary import claim_lines, study_command, write_summary
 from tether_studies.tasks import Plan, open_folder, tasks_of
-
 
 FEWER_LEAVES = """
 from dataclasses import replace
@@ -32,9 +32,10 @@ main()
 """
 
 
-def study(*arguments, cwd, program=("-m", "tether.cli")):
-    command = [sys.executable, *program, "study", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+def refused(capfd, *arguments):
+    """What a study that ends with code 2 says."""
+    assert run(["study", *map(str, arguments)]) == 2
+    return capfd.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,8 @@ def finished(tmp_path_factory):
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*.json")}
     assert len(kept) >= 2 and not (folder / "results.json").exists()
     # In one process, for the patch: workers would import the study as it is.
-    again = study(
-        "drones", "--out", str(folder), "--jobs", "1", cwd=folder.parent, program=("-c", FEWER_LEAVES)
-    )
+    command = [sys.executable, "-c", FEWER_LEAVES, "study", "drones", "--out", str(folder), "--jobs", "1"]
+    again = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=600)
     return folder, kept, again
 
 
@@ -82,24 +82,21 @@ def test_results_have_every_key_of_the_design(finished):
     assert tethered["evidence_level"] == "proved" and tethered["attack_max_ratio"] <= 1
 
 
-def test_another_plan_is_refused(finished):
-    folder = finished[0]
-    again = study("drones", "--scale", "paper", "--out", str(folder), cwd=folder.parent)
-    assert again.returncode == 2
-    assert "must hold this study to continue it; it holds drones at scale smoke" in again.stderr
-    assert len(again.stderr.strip().splitlines()) == 1
+def test_another_plan_is_refused(finished, capfd):
+    told = refused(capfd, "drones", "--scale", "paper", "--out", finished[0])
+    assert "must hold this study to continue it; it holds drones at scale smoke" in told
+    assert len(told.strip().splitlines()) == 1
 
 
-def test_other_files_are_left_alone(tmp_path):
+def test_other_files_are_left_alone(tmp_path, capfd):
     (tmp_path / "notes.txt").write_text("mine")
-    answer = study("drones", "--out", str(tmp_path), cwd=tmp_path)
-    assert answer.returncode == 2 and "must be new, empty or a study to continue" in answer.stderr
+    assert "must be new, empty or a study to continue" in refused(capfd, "drones", "--out", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_an_unknown_study(tmp_path):
-    answer = study("submarines", "--out", str(tmp_path / "new"), cwd=tmp_path)
-    assert answer.returncode == 2 and "the study must be one of vehicle, " in answer.stderr
+def test_an_unknown_study(tmp_path, capfd):
+    told = refused(capfd, "submarines", "--out", tmp_path / "new")
+    assert "the study must be one of vehicle, " in told
     assert not (tmp_path / "new").exists()
 
 
