@@ -130,7 +130,7 @@ class Graph:
             return operands[0]
         # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0.
         whole = (self.exact if whole is None else whole) and operation in _OF_INTEGERS
-        key = (operation, operands, value, str(value), whole)
+        key = (operation, operands, value, math.copysign(1.0, value), whole)
         if operation not in EXACT:
             turn = self._turn(key) if turn is None else turn
             key = (*key, turn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -66,13 +66,20 @@ def is_users(filename: str) -> bool:
     return not filename.startswith((_OWN, _NUMPY, "<__array_function__"))
 
 
+@lru_cache
+def _shown(filename: str) -> str:
+    """The name of a file of the user's; empty for all others."""
+    return Path(filename).name if is_users(filename) else ""
+
+
 def users_line() -> str:
     """File and line of the innermost frame that is the user's; empty where M itself is not running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if is_users(name):
-            return f"{Path(name).name}:{frame.f_lineno}"
+        shown = _shown(name)
+        if shown:
+            return f"{shown}:{frame.f_lineno}"
         if name == _TRACER and frame.f_code.co_name == "_call":
             return ""  # beyond are those who asked for the trace, not M
         frame = frame.f_back

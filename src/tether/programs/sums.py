@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from tether.programs import graph as codes
 from tether.programs.arrays import graph_of
 from tether.programs.refusal import refuse
-from tether.programs.scalars import Node, apply, as_constant, as_number, is_condition, make
+from tether.programs.scalars import Node, apply, as_constant, as_number, is_condition, make, multiply
+
+_FLOATS = (float, np.float64)
 
 
 class _Bag:
@@ -73,6 +76,10 @@ def _is_zero(term: Any) -> bool:
 def _multiplied(factors: list[Any]) -> Any:
     if len(factors) > 1 and all(map(is_condition, factors)):
         refuse("matmul", "of conditions is another thing than of numbers", "Multiply by 1.0 first")
+    if len(factors) == 2:  # nearly all of a network, so without questions to which the answer is known
+        one, two = factors if type(factors[0]) is Node else factors[::-1]
+        if type(one) is Node and not one.is_condition and type(two) in _FLOATS and isfinite(two):
+            return multiply(one.graph, *factors)
     product = as_number(factors[0])
     for factor in factors[1:]:
         product = apply(np.multiply, product, as_number(factor))
