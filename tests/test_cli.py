@@ -914,3 +914,12 @@ def test_decreasing_refused(run: Command, dosed: list[str], tmp_path: Path) -> N
         refused = run(*dosed, *arguments)
         assert refused.code == 2 and message in refused.err.replace("\n", " "), refused.err
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("code", ["import tether", "from tether.cli import main; main()"])
+def test_nothing_slow_is_imported_before_it_is_needed(code: str) -> None:
+    heavy = "torch", "numba", "numpy", "matplotlib", "joblib", "flint"
+    told = f"import atexit, sys; atexit.register(lambda: print([m for m in {heavy} if m in sys.modules]))"
+    command = [sys.executable, "-c", f"{told}; {code}", "--help"]
+    ended = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("[]\n"), ended.stdout

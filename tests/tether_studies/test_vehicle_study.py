@@ -56,7 +56,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study") / "vehicle"
     plan = Plan("vehicle", "smoke", (0,), {})
     open_folder(plan, folder)
-    failed = run_all(tasks_of(plan, folder), jobs=2)
+    failed = run_all(tasks_of(plan, folder), jobs=1)  # one process imports and compiles once
     write_summary(plan, folder, command=study_command(plan, folder), failed=failed)
     assert not failed
     return folder, outcome_of(plan, folder)

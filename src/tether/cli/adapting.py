@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tether.cli.learning import DataPaths, DropInvalid, EpisodeColumn, History, TimeColumn, Tolerance
+from tether.cli.learning import (
+    Block,
+    DataPaths,
+    DropInvalid,
+    EpisodeColumn,
+    History,
+    IndependentRows,
+    NextStates,
+    TimeColumn,
+    TimeStep,
+    Tolerance,
+)
 from tether.cli.parsing import counts, names, rows_or_time
 from tether.cli.starting import starting
 from tether.cli.terminal import ModelPath, console, model_file, say, with_unit, writing
@@ -39,19 +50,15 @@ def adapt(
         str | None,
         typer.Option(help="The trusted model: the certificate is then derived anew; for direct models."),
     ] = None,
-    next_states: Annotated[
-        str, typer.Option(help="Outcome columns; by default the states of the next row of the episode.")
-    ] = "",
+    next_states: NextStates = "",
     episode: EpisodeColumn = None,
     time: TimeColumn = None,
-    step: Annotated[float | None, typer.Option(help="Resample to this step, in the unit of --time.")] = None,
+    step: TimeStep = None,
     tolerance: Tolerance = 0.2,
-    block: Annotated[
-        str, typer.Option(help="Cut episodes into blocks of so many rows, or of so much time: '500', '10s'.")
-    ] = "",
+    block: Block = "",
     drop_invalid: DropInvalid = False,
     history: History = None,
-    independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
+    independent_rows: IndependentRows = False,
     seed: int = 0,
 ) -> None:
     """Learn new weights from new data; the tether, and what is certified of it, stays."""

@@ -24,6 +24,9 @@ from tether.cli.tubes import attack_tube_file, verify_tube_file
 from tether.foundation.documents import shorten
 from tether.foundation.progress import console_reporter
 
+OfModel = Annotated[
+    Path | None, typer.Option("--model", help="Of a tube: its model; by default where the tube says it is.")
+]
 Policy = Annotated[str | None, typer.Option(help="Of a tube with feedback: file.py:policy.")]
 Carried = Annotated[
     str | None, typer.Option(help="Of a tube whose model does not predict every state: file.py:rule.")
@@ -82,10 +85,7 @@ def verify_command(
         Path | None,
         typer.Option(help="A certificate.json that must say the same; by default that of the run."),
     ] = None,
-    of: Annotated[
-        Path | None,
-        typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
-    ] = None,
+    of: OfModel = None,
     policy: Policy = None,
     carried: Carried = None,
     scheduler: Scheduler = None,
@@ -124,10 +124,7 @@ def attack_command(
     jobs: Annotated[
         int | None, typer.Option(help="Processes; by default all cores where that takes less time.")
     ] = None,
-    of: Annotated[
-        Path | None,
-        typer.Option("--model", help="Of a tube: its model; by default where the tube says it is."),
-    ] = None,
+    of: OfModel = None,
     policy: Policy = None,
     carried: Carried = None,
     scheduler: Scheduler = None,

@@ -72,6 +72,17 @@ History = Annotated[
         help="Older values as inputs, as column=count: M receives column_1 (one row ago) and so on."
     ),
 ]
+NextStates = Annotated[
+    str, typer.Option(help="Outcome columns; by default the states of the next row of the episode.")
+]
+TimeStep = Annotated[
+    float | None,
+    typer.Option(help="Resample to this step, in the unit of --time: states interpolated, controls held."),
+]
+Block = Annotated[
+    str, typer.Option(help="Cut episodes into blocks of so many rows, or of so much time: '500', '10s'.")
+]
+IndependentRows = Annotated[bool, typer.Option(help="Every row is an episode of its own.")]
 
 _ORDERS: dict[str, Order] = {"1": 1, "2": 2, "auto": "auto"}
 
@@ -87,21 +98,12 @@ def fit(
     trusted: TrustedSpec,
     out: Annotated[Path, typer.Option(help="New folder for the run.")],
     controls: Annotated[str, typer.Option(help="Control columns, comma separated.")] = "",
-    next_states: Annotated[
-        str, typer.Option(help="Outcome columns; by default the states of the next row of the episode.")
-    ] = "",
+    next_states: NextStates = "",
     episode: EpisodeColumn = None,
     time: TimeColumn = None,
-    step: Annotated[
-        float | None,
-        typer.Option(
-            help="Resample to this step, in the unit of --time: states interpolated, controls held."
-        ),
-    ] = None,
+    step: TimeStep = None,
     tolerance: Tolerance = 0.2,
-    block: Annotated[
-        str, typer.Option(help="Cut episodes into blocks of so many rows, or of so much time: '500', '10s'.")
-    ] = "",
+    block: Block = "",
     drop_invalid: DropInvalid = False,
     history: History = None,
     angle: Annotated[str, typer.Option(help="Columns in radians that wrap, comma separated.")] = "",
@@ -111,7 +113,7 @@ def fit(
     unit: Annotated[
         str, typer.Option(help="Units, as column=unit, comma separated; the last = counts.")
     ] = "",
-    independent_rows: Annotated[bool, typer.Option(help="Every row is an episode of its own.")] = False,
+    independent_rows: IndependentRows = False,
     most_rows: Annotated[
         int | None,
         typer.Option(help="Read in pieces, fit to a sample of so many transitions, measure on all held out."),
@@ -428,7 +430,7 @@ def _half_width(model: Model) -> dict[str, str]:
 def _domain(model: Model) -> dict[str, str]:
     """Where something is claimed: near memories, or in a box."""
     bounds = model.bounds
-    if bounds.kind == "interval":
+    if not model.tether.over_boxes:
         return {"coverage radius": f"{model.cells.radii.max():.4g} (scaled) at most"}
     limits = zip(model.schema.inputs, bounds.tree.lower, bounds.tree.upper, strict=True)
     box = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, low, high in limits)

@@ -66,6 +66,10 @@ _SHAPES = {
 _CURVED = {"bounds.curvature": "LQ", "bounds.pairs": "Q2"}
 _CELLED = ("interval", "boxes", "monotone")
 _BOUNDED = ("interval", "boxes")
+_OF_A_SHARE = ("statistical",)
+"""Evidence that has ε and β, and that may be over inputs of the user's own."""
+_BY_CODE = ("proved",)
+"""Evidence that leaves of second order may have."""
 _WHOLE_NUMBERS = (
     "cells.edges", "monotone.declared", "tree.roots", "tree.cut", "tree.left", "tree.right", "bounds.pairs",
 )  # fmt: skip
@@ -176,7 +180,7 @@ def _words(metadata: Any, place: str) -> None:
     documents.record(_MODEL)(metadata, place)
     if metadata["kind"] in _BOUNDED:
         documents.record(_TETHERED)(metadata, place)
-        if metadata["evidence"] == "statistical":
+        if metadata["evidence"] in _OF_A_SHARE:
             _draws(metadata)
         if metadata.get("over") is not None:
             _check_over(metadata)
@@ -196,7 +200,7 @@ def _check_over(metadata: Mapping[str, Any]) -> None:
     over = metadata["over"]
     documents.record({"kind": one_of(*_OVER)})(over, "over")
     _OVER[over["kind"]](over, "over")
-    if metadata["evidence"] != "statistical":
+    if metadata["evidence"] not in _OF_A_SHARE:
         raise Misfit(f"`over` must come with evidence `statistical`; got {metadata['evidence']}")
 
 
@@ -220,7 +224,7 @@ def check_tensors(path: Path, metadata: Mapping[str, Any], arrays: Mapping[str, 
         wanted = _wanted(metadata)
         if metadata["kind"] == "boxes" and not arrays.keys().isdisjoint(_CURVED):
             wanted |= _CURVED
-            if metadata["evidence"] != "proved":
+            if metadata["evidence"] not in _BY_CODE:
                 raise Misfit(f"`bounds.curvature` must come with evidence proved; got {metadata['evidence']}")
         for name, axes in wanted.items():
             _check_tensor(name, axes, arrays, sizes)

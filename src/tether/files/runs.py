@@ -233,38 +233,26 @@ def compare(
     """
     with folder.cleared_on_failure():
         folder.configure(config)
-        return _compare(transitions, trusted, probes, methods, config, folder, reporter)
-
-
-def _compare(
-    transitions: Transitions,
-    trusted: TrustedModel | Function,
-    probes: Probes | Jitter,
-    methods: Sequence[Method],
-    config: FitConfig,
-    folder: RunFolder,
-    reporter: Reporter,
-) -> Comparison:
-    problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
-    # All of them first: what cannot be bounded is said before anything is trained.
-    built = [build_for(problem, method, config, reporter=reporter) for method in methods]
-    fits = []
-    for method, tether in zip(methods, built, strict=True):
-        learned = learn_method(
-            problem,
-            method,
-            config,
-            built=tether,
-            checkpoint=folder.checkpoint,
-            reporter=reporter,
-            on_evaluation=lambda evaluations, name=method.name: folder.note(name, evaluations),
-        )
-        # Again, because a method that was finished before an interruption makes no new evaluation.
-        folder.note(method.name, list(learned.history.evaluations))
-        fits.append(judge(problem, learned))
-    measured = (measure_trusted(problem, config.seed), *(fit.measures for fit in fits))
-    results = tuple(each.as_dict() for each in measured)
-    return Comparison(problem, config, tuple(fits), results, _cost(problem, fits))
+        problem = prepare(transitions, trusted=trusted, probes=probes, config=config, reporter=reporter)
+        # All of them first: what cannot be bounded is said before anything is trained.
+        built = [build_for(problem, method, config, reporter=reporter) for method in methods]
+        fits = []
+        for method, tether in zip(methods, built, strict=True):
+            learned = learn_method(
+                problem,
+                method,
+                config,
+                built=tether,
+                checkpoint=folder.checkpoint,
+                reporter=reporter,
+                on_evaluation=lambda evaluations, name=method.name: folder.note(name, evaluations),
+            )
+            # Again, because a method that was finished before an interruption makes no new evaluation.
+            folder.note(method.name, list(learned.history.evaluations))
+            fits.append(judge(problem, learned))
+        measured = (measure_trusted(problem, config.seed), *(fit.measures for fit in fits))
+        results = tuple(each.as_dict() for each in measured)
+        return Comparison(problem, config, tuple(fits), results, _cost(problem, fits))
 
 
 def _cost(problem: Problem, fits: Sequence[Fit]) -> ApproximationCost | None:

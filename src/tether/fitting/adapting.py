@@ -28,7 +28,6 @@ from tether.learning.crossfit import fit_ridge, fold_by_episode
 from tether.learning.training import Examples, TrainingConfig, TrainingData, train
 from tether.model import Model
 from tether.tethers import tether_over
-from tether.tethers.affinebounds import AffineBounds
 from tether.tethers.expanding import with_room
 from tether.tethers.room import calibrate_room
 
@@ -348,7 +347,7 @@ def _examples(model: Model, part: Transitions) -> Examples:
 
 def _regrow(model: Model, transitions: Transitions) -> int:
     """Widens the room of a model where new data ask for more; the number of cells where they do."""
-    if model.tether.kind != AffineBounds.kind:
+    if not model.tether.over_boxes:
         raise ValueError(
             f"`regrow` must come with affine bounds, whose room is by the data; got {model.tether.kind}. Fit "
             "anew."

@@ -100,10 +100,11 @@ def _celled(problem: Problem, config: FitConfig, target: Target, reporter: Repor
     del target
     found = build_tether(problem, config, reporter=reporter)
     noted = {} if found.boxed is None else found.boxed.record()
+    tether = tether_over(found.cells, found.bounds)
     return Built(
-        tether_over(found.cells, found.bounds),
+        tether,
         found.target,
-        anchored=found.kind != "interval",
+        anchored=tether.over_boxes,
         chosen=found.boxed is not None,
         notes=noted if found.why is None else noted | {"why": found.why},
         seconds_memories=found.partition.seconds,

@@ -10,7 +10,6 @@ from tether.evidence import Question
 from tether.fitting.boxes import Boxed, build_boxes
 from tether.fitting.config import (
     FitConfig,
-    TetherKind,
     resolve_evidence,
     resolve_target,
 )
@@ -42,7 +41,6 @@ class Celled:
     """Bounds over cells, and what they took.
 
     Attributes:
-        kind: of the bounds.
         partition: the cells.
         bounds: what holds over them.
         target: what is bounded.
@@ -51,7 +49,6 @@ class Celled:
         boxed: what came with bounds over boxes.
     """
 
-    kind: TetherKind
     partition: Partition
     bounds: Bounds
     target: Target
@@ -111,7 +108,7 @@ def build_tether(
 def _build_affine(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Celled:
     boxed = build_boxes(problem, partition.cells, config, problem.pinned, reporter=reporter)
     target = resolve_target(config.target, problem.split.train)
-    return Celled("affine", partition, boxed.bounds, target, 0.0, boxed.why, boxed)
+    return Celled(partition, boxed.bounds, target, 0.0, boxed.why, boxed)
 
 
 def _build_interval(problem: Problem, config: FitConfig, partition: Partition, reporter: Reporter) -> Celled:
@@ -128,4 +125,4 @@ def _build_interval(problem: Problem, config: FitConfig, partition: Partition, r
     )
     if evidence.draws:  # fresh ones, after bounds were built from others
         bounds = calibrate(bounds, *common, evidence=evidence, seed=config.seed)
-    return Celled("interval", partition, bounds, target, 0.0, why)
+    return Celled(partition, bounds, target, 0.0, why)

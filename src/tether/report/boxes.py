@@ -103,7 +103,7 @@ class WildRow:
 
 def has_box(model: Model) -> bool:
     """Whether a model's bounds are over a box."""
-    return model.tether.kind == "affine"
+    return model.tether.over_boxes
 
 
 def box_sections(model: Model, problem: Problem, band: Band | None) -> list[Section]:

@@ -124,7 +124,7 @@ def explorer_data(
 
 def _by_cell(model: Model) -> bool:
     """Whether delta is one number for each cell, and cells are all that the limits depend on."""
-    return model.tether.kind == "interval"
+    return model.tether.limited and not model.tether.over_boxes
 
 
 def _is_constant(model: Model) -> bool:

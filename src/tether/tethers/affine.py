@@ -27,6 +27,7 @@ class AffineTether(CellTether):
     """Outputs within a half-width of A(s), the model of a leaf; see :class:`AffineBounds`."""
 
     kind: ClassVar[str] = "affine"
+    over_boxes: ClassVar[bool] = True
     reference: Tensor
     value: Tensor
     slope: Tensor

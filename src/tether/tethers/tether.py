@@ -102,6 +102,8 @@ class Tether(Fixed, ABC):
     """How outputs may be kept between the limits."""
     bounded: ClassVar[bool] = True
     """Whether there are limits: then angles to learn from are moved by whole turns to be near them."""
+    over_boxes: ClassVar[bool] = False
+    """Whether M is known over the boxes of a tree: then `bounds` has one."""
     declared: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     """Inputs in which no prediction rises."""
 

@@ -19,6 +19,7 @@ from tether.files.modelfile import WHAT, check_format
 from tether.foundation.documents import shorten, shown
 from tether.foundation.errors import CertificateError, StorageError
 from tether.verification.files import checked_arrays, digest_of, read_file
+from tether.verification.levels import Level, level_of
 from tether.verification.trees import Trees, read_trees
 
 ROUNDOFF = 2.0**-53
@@ -86,6 +87,11 @@ class Claim:
     def __len__(self) -> int:
         """How many cells the claim is about; of boxes, leaves."""
         return len(self.bounds("value") if self.kind == "boxes" else self.cells("memories"))
+
+    @property
+    def level(self) -> Level:
+        """What its evidence is to whoever verifies it."""
+        return level_of(self.evidence)
 
     @property
     def unit(self) -> str:
@@ -382,7 +388,7 @@ def _check_curvature(claim: Claim) -> None:
             raise CertificateError(
                 f"not verified: `bounds.{name}` must be there, where the other of both is."
             )
-    if claim.evidence != "proved":
+    if not claim.level.by_code:
         raise CertificateError(
             f"not verified: leaves of second order must be proved; the evidence is {shown(claim.evidence)}."
         )

@@ -70,7 +70,7 @@ def verify(
     not_vouched: tuple[str, ...] = ()
     if certificate is not None:
         not_vouched = check_certificate(Path(certificate), claim, trusted)
-    if claim.evidence == "statistical":  # draws cannot tell how likely draws were to mislead
+    if claim.level.of_a_share:  # draws cannot tell how likely draws were to mislead
         not_vouched = (_OPEN_SHARE, *not_vouched)
     check_trusted(trusted, claim.places, claim.schema)
     if claim.kind != "boxes":
@@ -80,7 +80,7 @@ def verify(
     ends = [(float(delta.max()), float(np.median(delta))) for delta in own]
     deltas = dict(zip(claim.schema.outputs, ends, strict=True))
     return Verification(
-        verified=claim.evidence != "sampled",
+        verified=claim.level.claims,
         evidence=claim.evidence,
         deltas=deltas,
         cells=len(claim),
@@ -131,24 +131,22 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         raise ValueError(
             "`over` must come with a claim over what a function draws; this one is over other inputs."
         )
-    if claim.evidence == "sampled":
-        return "Nothing to verify: evidence `sampled` is an estimate, not a claim."
-    if claim.evidence == "statistical":
+    if not claim.level.claims:
+        return f"Nothing to verify: evidence `{claim.evidence}` is an estimate, not a claim."
+    if claim.level.of_a_share:
         return _test(claim, trusted, seed, progress, over)
     # Only now, so that nobody waits for interval arithmetic who does not need it.
     from tether.verification.constants import constants_shortfall
 
     assumed = ""
-    if claim.evidence == "proved":
+    if claim.level.by_code:
         reading = read_trusted(claim, trusted)
         reason = _unproved(claim, trusted, reading.program, progress)
         assumed = f" {reading.assumed('trusted model')}"
         how = "in interval arithmetic on the trusted model's own code"
-    elif claim.evidence == "lipschitz":
+    else:
         reason = constants_shortfall(claim, trusted)
         how = "from the constants given for the trusted model, if those hold"
-    else:
-        raise CertificateError(f"not verified: evidence {claim.evidence!r} is not a level that is known.")
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
     shown = f"Delta was shown again for each of {len(claim)} {claim.unit}, {how}."

@@ -96,7 +96,7 @@ def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iter
     """Field, what the certificate says, what follows from the model file."""
     evidence = claim.evidence
     yield "evidence", content["evidence"], evidence
-    yield "certified", content["certified"], evidence != "sampled"
+    yield "certified", content["certified"], claim.level.claims
     yield "claim", content["claim"], _claim_text(claim)
     yield "why", content.get("why"), claim.why
     yield "assumptions", content["assumptions"], list(assumptions(evidence, claim.schema.angles))
@@ -129,7 +129,7 @@ def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: floa
     yield f"deltas['{name}'].unit", entry["unit"], claim.schema.units.get(name, "")
     yield f"deltas['{name}'].median", entry["median"], float(np.median(delta))
     largest = float(delta.max())
-    if claim.evidence == "sampled":  # an estimate is raised to what later points showed
+    if not claim.level.claims:  # an estimate is raised to what later points showed
         largest = max(largest, float(entry["maximum"]))
     yield f"deltas['{name}'].maximum", entry["maximum"], largest
     lemma = claim.arrays.get("bounds.lemma")
@@ -183,7 +183,7 @@ def _band_pairs(stated: dict[str, Any] | None, claim: Claim) -> Iterator[tuple[s
 
 
 def _claim_text(claim: Claim) -> str:
-    if claim.evidence != "statistical":
+    if not claim.level.of_a_share:
         return MEANING.get(claim.evidence, claim.evidence)
     epsilon, beta = claim.epsilon, claim.beta
     if not (isinstance(epsilon, float) and isinstance(beta, float) and 1e-9 <= epsilon < 1 and 0 < beta < 1):

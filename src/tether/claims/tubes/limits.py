@@ -141,7 +141,7 @@ class TubeLimits(ABC):
 def limits_of(model: Model, *, own_weights: bool = False) -> TubeLimits:
     """What a model's tether says of sets, whatever the weights; or for those at hand alone."""
     tether = model.tether
-    if own_weights and tether.kind != AffineTether.kind:
+    if own_weights and not tether.over_boxes:
         raise TypeError(
             "`model` must have an affine tether, the default, for a tube of its own weights; got "
             f"'{tether.kind}'."
@@ -166,7 +166,7 @@ def check_trusted(model: Model, trusted: TrustedModel) -> None:
             one.where_it_answers(tether.places(frame), schema) for one in (trusted, tether.trusted)
         )
         same = np.array_equal(asked, own) and np.array_equal(answers, before)
-    elif tether.kind == AffineTether.kind and tether.bounds.evidence.encloses:
+    elif tether.over_boxes and tether.bounds.evidence.encloses:
         same = _is_near(tether.bounds, trusted, schema, frame.target)
     else:
         return

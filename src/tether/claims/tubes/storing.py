@@ -27,7 +27,7 @@ _DIGESTED = ("reference", "value", "slope", "remainder", "half_width", "most", "
 
 def tether_digest(model: Model) -> str | None:
     """SHA-256 of what the tube rests on: trees, bounds, memories and their scale; None for other tethers."""
-    if model.tether.kind != "affine":
+    if not model.tether.over_boxes:
         return None
     bounds, digest = model.bounds, hashlib.sha256()
     tree: Any = getattr(bounds, "tree", None)

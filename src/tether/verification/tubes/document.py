@@ -80,7 +80,7 @@ def recognise(claim: Claim, content: dict[str, Any], place: Path) -> None:
     schema = claim.schema
     means = {name: list(getattr(schema, name)) for name in _COLUMNS} | {"units": dict(schema.units)}
     require(content["schema"] == means, f"its columns must be those of `{place}`")
-    known = "proved" if claim.evidence == "proved" else "construction"
+    known = "proved" if claim.level.by_code else "construction"
     require(content["evidence"] == known, f"its evidence must be `{known}`, by that of `{place}`")
     digest = hashlib.sha256()
     parts = [claim.arrays[f"tree.{name}"] for name in _TREE] + [claim.bounds(name) for name in _DIGESTED]

@@ -83,7 +83,7 @@ def verify_tube(
     place = model_file(path, content, model)
     held = read_content(place)
     claim = claim_of(held)
-    program = _program(claim, as_trusted(trusted)) if claim.evidence == "proved" else None
+    program = _program(claim, as_trusted(trusted)) if claim.level.by_code else None
     rules = Rules.of(claim, content, policy, carried)
     tasks = _show(claim, held, program, rules, content, progress)
     ended = sum(row["ended"] is not None for row in content["starts"])
