@@ -173,15 +173,31 @@ def test_the_claim_is_certified_and_verified(subject, tmp_path):
 
 
 @each(s for s in SUBJECTS if s.operator == "clip" or s.kind == "affine, angles")
-def test_models_are_exported_copied_and_moved(subject):
+def test_models_are_exported(subject):
     model = subject.model()
     given = tensors(subject.inputs(20))
     few = [part[:7] for part in given]
     batch = torch.export.Dim("batch", min=2)
     program = torch.export.export(model, given, dynamic_shapes=({0: batch}, {0: batch}))
     assert torch.equal(program.module()(*few), model(*few))
+
+
+@every
+def test_models_are_moved(subject):
+    model, given = subject.model(), tensors(subject.inputs(20))
     nowhere = copy.deepcopy(model).to("meta")
     assert nowhere(*(part.to("meta") for part in given)).shape == model(*given).shape
+
+
+def test_what_a_program_asks_must_be_there():
+    (subject,) = (s for s in SUBJECTS if s.kind == "direct")
+    model, given = subject.model(), tensors(subject.inputs(20))
+    program = torch.export.export(model, given).module()
+    asked = program(*given)
+    assert torch.equal(asked, model(*given))
+    del model
+    with pytest.raises(RuntimeError, match="that this program was exported from must still be there"):
+        program(*given)
 
 
 @each(s for s in SUBJECTS if s.single and s.kind != "affine" and s.operator == "clip")

@@ -1,4 +1,4 @@
-"""A hundred damaged files on every run; `python tests/fuzz/damaged.py` takes as many as you like."""
+"""Sixty damaged files on every run; `python tests/fuzz/damaged.py` takes as many as you like."""
 
 import damaged
 import mutations
@@ -6,11 +6,11 @@ import numpy as np
 
 
 def test_damaged_files_are_refused_in_one_line():
-    outcomes = damaged.explore(100, seed=20, jobs=1)
-    assert len(outcomes) == 100
+    outcomes = damaged.explore(60, seed=20, jobs=1)
+    assert len(outcomes) == 60
     wrong = [o for o in outcomes if o.wrong]
     assert not wrong, "\n".join(f"{o.number}: {o.subject}: {o.wrong}: {o.message}" for o in wrong)
-    assert sum(outcome.code == 2 for outcome in outcomes) > 50, "or nothing was damaged"
+    assert sum(outcome.code == 2 for outcome in outcomes) > 30, "or nothing was damaged"
 
 
 def test_a_case_is_a_function_of_its_number():

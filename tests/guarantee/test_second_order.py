@@ -383,14 +383,14 @@ def test_another_m_is_refused(made):
 def test_tubes_hold_and_are_shown_again(made, tmp_path):
     model, path = made
     lower, upper = np.array([0.3, -0.4]), np.array([0.4, -0.2])
-    found = tube(model, cart, (lower, upper), ([-0.3], [0.3]), steps=8)
+    found = tube(model, cart, (lower, upper), ([-0.3], [0.3]), steps=5)
     assert found.complete
     save_tube(found, tmp_path / "tube.json")
     assert verify_tube(tmp_path / "tube.json", cart, path).tubes == 1
     rng, below, above = np.random.default_rng(6), *found.ends
-    below, above = (np.asarray(end).reshape(-1, 9, 2)[0] for end in (below, above))
+    below, above = (np.asarray(end).reshape(-1, 6, 2)[0] for end in (below, above))
     states = rng.uniform(lower, upper, (4000, 2))
-    for step in range(1, 9):
+    for step in range(1, 6):
         controls = rng.uniform(-0.3, 0.3, (len(states), 1))
         limits = model.limits(np.concatenate([states, controls], axis=1))
         share = np.round(rng.random(states.shape) * 2) / 2

@@ -130,7 +130,7 @@ class Cluster(Executor):
                 raise  # of the function's own making
             raise ClusterError(
                 f"`scheduler` must stay reachable; {self.address} was lost after {done} pieces. Start it "
-                "again and give the same command; a fit goes on with `--resume`, a study by itself."
+                "again and give the same command, a fit with `--resume`: it goes on where it was."
             ) from None
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
