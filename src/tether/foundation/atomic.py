@@ -63,11 +63,21 @@ def _dumps(path: Path, content: Any, **layout: Any) -> str:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
-    """Writes a safetensors file whose metadata are JSON values."""
+    """Writes a safetensors file whose metadata are JSON values; the same bytes for the same content."""
     text = {key: _dumps(path, value) for key, value in metadata.items()}
     # Copies, because the format refuses tensors that share memory.
     whole = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    write_bytes(path, safetensors.torch.save(whole, text))
+    write_bytes(path, _in_order(safetensors.torch.save(whole, text)))
+
+
+def _in_order(content: bytes) -> bytes:
+    """With sorted metadata: safetensors writes them in an order that each process draws anew."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header.get("__metadata__", {}).items()))
+    ordered = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    ordered += b" " * (-len(ordered) % 8)  # as the format pads it, so that numbers are aligned
+    return len(ordered).to_bytes(8, "little") + ordered + content[8 + size :]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
