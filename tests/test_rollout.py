@@ -70,6 +70,22 @@ def model(cart):
     return train_method(problem, TETHERED, config, built=build_for(problem, TETHERED, config)).model
 
 
+def test_a_model_is_its_own_step(model):
+    start, controls = np.array([[0.0, 0.1], [0.2, 0.0]]), np.zeros((3, 2, 1))
+    path = rollout(model, model.schema, start, controls)
+    assert path.shape == (4, 2, 2)
+    assert np.array_equal(path, rollout(model.predict, model.schema, start, controls))
+
+
+def test_shapes_are_named(model):
+    with pytest.raises(ValueError, match=r"`states` must be rows of 2 states, \(N, 2\); got \(2,\)"):
+        rollout(model, model.schema, [0.0, 0.1], np.zeros((3, 1, 1)))
+    with pytest.raises(
+        ValueError, match=r"`controls` must be steps of rows of 1 controls, \(T, 2, 1\); got \(2, 3, 1\)"
+    ):
+        rollout(model, model.schema, np.zeros((2, 2)), np.zeros((2, 3, 1)))
+
+
 @pytest.mark.parametrize("outside", ["flag", "fallback", "stop"])
 def test_what_happens_at_the_edge_is_known_by_row(model, outside):
     edge = model.bounds.tree.upper

@@ -297,6 +297,10 @@ def test_the_command(model, trusted_file, tmp_path, capsys, monkeypatch):
     assert "for these weights" in " ".join(capsys.readouterr().out.split())
     assert run(["attack", "own.json", *given[2:4], "--evaluations", "400"]) == 0
     assert "that starts and controls went" in " ".join(capsys.readouterr().out.split())
+    beyond = [*given[:4], "--start", "x=1000,v=0", "--steps", "4", "--out", "short.json"]
+    assert run(beyond) == 1  # it ends where it starts
+    told = " ".join(capsys.readouterr().out.split())
+    assert "and so may `--weights own`" in told and "Controls: zero at every step" in told
     assert run([*given, "--steps", "4", "--weights", "mine", "--out", "b.json"]) == 2
     assert "`weights` must be 'any' or 'own'" in " ".join(capsys.readouterr().err.split())
     assert run([*given, "--steps", "4", "--out", "tube.json"]) == 2

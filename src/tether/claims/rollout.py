@@ -34,7 +34,7 @@ class Rollout:
 
 @overload
 def rollout(
-    step: Step, schema: Schema, states: ArrayLike, controls: ArrayLike, *, carried: Rule | None = None
+    step: Step | Model, schema: Schema, states: ArrayLike, controls: ArrayLike, *, carried: Rule | None = None
 ) -> Array: ...
 
 
@@ -64,7 +64,7 @@ def rollout(
     """Trajectories (T + 1, N, dx) from start states.
 
     Args:
-        step: one step of a model, for example ``model.predict``; or the model itself, with `outside`.
+        step: a model, or one step of one: next states of states and controls.
         schema: what the columns mean; its outputs must advance every state, or `carried` says what the others
             follow.
         states: (N, dx) start states.
@@ -79,13 +79,24 @@ def rollout(
     """
     check_carried("a rollout", schema, carried)
     start, applied = np.asarray(states, dtype=np.float64), np.asarray(controls, dtype=np.float64)
+    _check_shapes(schema, start, applied)
     if outside is not None:
         return _to_the_edge(step, schema, start, applied, outside, trusted, carried)
+    take = step.predict if isinstance(step, Model) else step
     trajectory = [start]
     for control in applied:
-        outputs = step(trajectory[-1], control)  # type: ignore[operator]
+        outputs = take(trajectory[-1], control)
         trajectory.append(_next(schema, carried, trajectory[-1], control, outputs))
     return np.stack(trajectory)
+
+
+def _check_shapes(schema: Schema, states: Array, controls: Array) -> None:
+    dx, du = len(schema.states), len(schema.controls)
+    if states.ndim != 2 or states.shape[1] != dx:
+        raise ValueError(f"`states` must be rows of {dx} states, (N, {dx}); got {states.shape}.")
+    if controls.ndim != 3 or controls.shape[1:] != (len(states), du):
+        asked = f"steps of rows of {du} controls, (T, {len(states)}, {du})"
+        raise ValueError(f"`controls` must be {asked}; got {controls.shape}.")
 
 
 def _next(schema: Schema, rule: Rule | None, states: Array, controls: Array, outputs: Array) -> Array:

@@ -21,7 +21,8 @@ from tether.cli.learning import (
 )
 from tether.cli.parsing import counts, names, rows_or_time
 from tether.cli.starting import starting
-from tether.cli.terminal import ModelPath, console, model_file, say, with_unit, writing
+from tether.cli.terminal import ModelPath, console, say, with_unit, writing
+from tether.foundation.documents import model_file
 from tether.foundation.progress import console_reporter
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tether.cli.starting import starting
-from tether.cli.terminal import ModelPath, console, model_file, say
+from tether.cli.terminal import ModelPath, console, say
 
 _BATCHES = (1, 1024)
 
@@ -27,7 +27,7 @@ def bench(
         from tether.report.tables import Grid, rich_table
         from tether.trusted.loading import load_trusted
     check_whole("rounds", rounds, least=1, most=100_000)
-    learned = load(model_file(model), trusted=load_trusted(trusted) if trusted else None)
+    learned = load(model, trusted=load_trusted(trusted) if trusted else None)
     found = [measure_speed(learned, rows=rows, rounds=rounds) for rows in _BATCHES]
     rows = tuple(
         (

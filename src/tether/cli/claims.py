@@ -16,12 +16,11 @@ from tether.cli.terminal import (
     claiming_model,
     command_line,
     console,
-    model_file,
     say,
     writing,
 )
 from tether.cli.tubes import attack_tube_file, verify_tube_file
-from tether.foundation.documents import shorten
+from tether.foundation.documents import model_file, shorten
 from tether.foundation.progress import console_reporter
 
 OfModel = Annotated[

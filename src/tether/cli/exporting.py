@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tether.cli.starting import starting
-from tether.cli.terminal import ModelPath, model_file, say, writing
+from tether.cli.terminal import ModelPath, say, writing
 
 
 def export_command(
@@ -25,7 +25,7 @@ def export_command(
     with starting():
         from tether.export import export
         from tether.files.storage import peek
-        from tether.foundation.documents import plain, read_json
+        from tether.foundation.documents import model_file, plain, read_json
     path = model_file(model)
     beside = path.with_name("certificate.json")
     certificate = read_json(beside, plain) if beside.is_file() else None

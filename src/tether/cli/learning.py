@@ -29,7 +29,6 @@ from tether.cli.terminal import (
     TrustedSpec,
     command_line,
     console,
-    model_file,
     say,
     with_unit,
     writing,
@@ -314,7 +313,7 @@ def _measure_all(
     from tether.fitting.streaming import measure_log
     from tether.foundation.atomic import write_json
 
-    model = load(model_file(out), trusted=trusted)
+    model = load(out, trusted=trusted)
     found = measure_log(model, trusted, data, sampled, reading=reading, config=config)
     write_json(out / "whole.json", found.as_dict())
     for line in found.lines:
@@ -349,7 +348,7 @@ def predict(
         from tether.foundation.atomic import write_text
         from tether.trusted.loading import load_trusted
     known = load_trusted(trusted) if trusted else None
-    learned = load(model_file(model), trusted=known)
+    learned = load(model, trusted=known)
     inputs = read_inputs(
         data,
         learned.schema,
@@ -378,7 +377,7 @@ def info(model: ModelPath) -> None:
         from tether.claims.certificate import output_deltas
         from tether.files.storage import peek
         from tether.report.tables import delta_grid, rich_table
-    learned = peek(model_file(model))
+    learned = peek(model)
     schema, record = learned.schema, learned.record
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     rows: dict[str, Any] = {

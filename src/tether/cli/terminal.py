@@ -54,20 +54,11 @@ def command_name() -> str:
     return "tether"
 
 
-def model_file(path: Path) -> Path:
-    """The file itself, or that of a finished run's folder."""
-    if not path.is_dir():
-        return path
-    if (path / "checkpoints").is_dir():
-        raise ValueError(f"`{path}` must be a finished run; this one is not. Continue it with `--resume`.")
-    return path / "model.safetensors"
-
-
 def claiming_model(path: Path, trusted: TrustedModel, missing: str) -> Model:
     """The model, of which something must be claimed; a direct one with its trusted model."""
     from tether.files.storage import load
 
-    learned = load(model_file(path), trusted=trusted)
+    learned = load(path, trusted=trusted)
     if learned.tether.holds:
         return learned
     raise ValueError(f"`{path}` must be a constrained model; this one has no {missing}.")

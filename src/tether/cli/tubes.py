@@ -17,11 +17,10 @@ from tether.cli.terminal import (
     claiming_model,
     command_line,
     console,
-    model_file,
     say,
     writing,
 )
-from tether.foundation.documents import shorten
+from tether.foundation.documents import model_file, shorten
 from tether.foundation.progress import console_reporter
 
 if TYPE_CHECKING:
@@ -112,6 +111,8 @@ def tube_command(
         write_text(beside[1], tube_page(found, figure, command=command_line(), versions=package_versions()))
         write_bytes(beside[2], as_png(figure))
     _show(found)
+    if controls == "zero" and learned.schema.controls:
+        say("Controls: zero at every step; `--controls` takes others.")
     say(
         f"Tried: {tried.rollouts} rollouts {'' if found.weights else 'at extreme weights '}reach "
         f"{100 * min(tried.max_ratio, 1):.0f} % of its width, in '{tried.state}' after step {tried.step}."
@@ -194,7 +195,8 @@ def _show(found: Any) -> None:
 
     lower, upper = found.ends
     half = 0.5 * (upper - lower)
-    shown = sorted({1, found.steps // 4, found.steps // 2, found.steps} - {0})
+    reached = [t for t in range(found.steps + 1) if (half[:, t] == half[:, t]).all()]
+    shown = sorted({1, found.steps // 4, found.steps // 2, found.steps, max(reached, default=0)} - {0})
     rows = []
     for t in shown:
         cells = half[:, t].max(axis=0)
@@ -204,6 +206,15 @@ def _show(found: Any) -> None:
     console.print(rich_table(Grid("Half-width after step", ("step", *heads), tuple(rows))))
     for line in (found.words, *([found.system["words"]] if found.system is not None else [])):
         say(line)
+    if not found.complete:
+        say(_LONGER[found.weights is None])
+
+
+_LONGER = {
+    True: "A narrower start or narrower controls may go farther, and so may `--weights own`, which holds the "
+    "network at hand alone and not all that room and data would allow.",
+    False: "A narrower start or narrower controls may go farther.",
+}
 
 
 def _start(text: str, model: Model) -> Any:

@@ -28,6 +28,7 @@ from tether.files.modelfile import (
 )
 from tether.foundation.atomic import content_digest as _digest
 from tether.foundation.atomic import read_tensors, write_tensors
+from tether.foundation.documents import model_file
 from tether.foundation.errors import StorageError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
@@ -91,12 +92,12 @@ def load(
     """Reads a model written by :func:`save`.
 
     Args:
-        path: the file.
+        path: the file, or the folder of a finished run.
         network: a module of the saved architecture; only needed where that was not built by
             :func:`tether.mlp`.
         trusted: the trusted model, for a direct model, which calls it at run time; others do without.
     """
-    path = Path(path)
+    path = model_file(Path(path))
     tensors, metadata = _read(path)
     if metadata.get("kind") != "direct":
         return _assemble(path, tensors, metadata, network, None)
@@ -112,7 +113,7 @@ def load(
 
 def peek(path: str | Path) -> Model:
     """Reads a model to look at; a direct one without its trusted model, so that it cannot predict."""
-    path = Path(path)
+    path = model_file(Path(path))
     tensors, metadata = _read(path)
     return _assemble(path, tensors, metadata, None, TrustedModel(_absent))
 

@@ -50,6 +50,15 @@ def require_file(path: Path) -> None:
     raise StorageError(f"`{path}` must be a file; {found}. Check the path.")
 
 
+def model_file(path: Path) -> Path:
+    """The file itself, or that of a finished run's folder."""
+    if not path.is_dir():
+        return path
+    if (path / "checkpoints").is_dir():
+        raise ValueError(f"`{path}` must be a finished run; this one is not. Continue it with `--resume`.")
+    return path / "model.safetensors"
+
+
 def read_bytes(path: Path, *, most: int = LARGEST_DOCUMENT) -> bytes:
     """The contents of a file of at most so many bytes."""
     try:

@@ -160,7 +160,7 @@ def _chapter(chapter: Chapter, number: int, numbers: Iterator[int]) -> str:
     level = "h1" if number == 0 else 'h1 class="next"'
     parts = [f"<{level}>{escape(chapter.title)}</h1>"]
     if chapter.lead:
-        parts.append(f'<p class="lead">{escape(chapter.lead)}</p>')
+        parts.append(f'<p class="lead">{_prose(chapter.lead)}</p>')
     for k, section in enumerate(chapter.sections):
         parts.append(f'<section id="{_anchor(number, k)}">{_section(section, numbers)}</section>')
     if chapter.command:
@@ -176,7 +176,7 @@ def _section(section: Section, numbers: Iterator[int]) -> str:
     parts = [f"<h2>{escape(section.title)}</h2>"]
     if section.verdicts:
         parts.append(_verdicts(section.verdicts))
-    parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
+    parts += [f"<p>{_prose(text)}</p>" for text in section.paragraphs]
     if section.facts:
         parts.append(_facts(section.facts))
     for grid in section.grids:
@@ -193,6 +193,11 @@ def _section(section: Section, numbers: Iterator[int]) -> str:
     return "\n".join(parts)
 
 
+def _prose(text: str) -> str:
+    """Escaped, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _interactive(kind: str, data: Mapping[str, Any], number: int) -> str:
     """A place that the page's script fills from data beside it."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).translate(_UNSAFE)
@@ -203,7 +208,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
     rows = "".join(
         f'<tr class="{"holds" if v.holds else "fails"}"><td><span class="mark">'
         f"{'✓ holds' if v.holds else '✗ does not hold'}</span></td>"
-        f"<td>{escape(v.said)}</td><td>{escape(v.measured)}</td></tr>"
+        f"<td>{_prose(v.said)}</td><td>{_prose(v.measured)}</td></tr>"
         for v in verdicts
     )
     head = "<th scope=col>verdict</th><th scope=col>said</th><th scope=col>measured</th>"
@@ -212,7 +217,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
 
 def _facts(facts: Sequence[tuple[str, Sequence[str]]]) -> str:
     rows = "".join(
-        f"<dt>{escape(term)}</dt>" + "".join(f"<dd>{escape(text)}</dd>" for text in texts)
+        f"<dt>{escape(term)}</dt>" + "".join(f"<dd>{_prose(text)}</dd>" for text in texts)
         for term, texts in facts
     )
     return f"<dl>{rows}</dl>"

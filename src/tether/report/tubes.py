@@ -56,6 +56,9 @@ def _draw(
                 steps, found.system["lower"][row, :, state], color="#D55E00", lw=1.2, ls="--", label=label
             )
             axis.plot(steps, found.system["upper"][row, :, state], color="#D55E00", lw=1.2, ls="--")
+    last = int(np.flatnonzero(~np.isnan(lower[:, :, state]).all(axis=0))[-1])
+    if last < found.steps:
+        axis.axvline(last, color="#444444", lw=1.0, ls=":", label="the tube ends, rollouts go on")
     if paths is not None:
         for number, path in enumerate(paths):
             label = None if number else "rollouts" if found.weights else "rollouts with extreme weights"
