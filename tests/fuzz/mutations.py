@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import zipfile
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ def blind(random: Random, content: bytes) -> bytes:
 
 
 def hostile(random: Random) -> Any:
-    return HOSTILE[int(random.integers(len(HOSTILE)))]
+    # A copy: a list put into itself later on is no JSON.
+    return deepcopy(HOSTILE[int(random.integers(len(HOSTILE)))])
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
