@@ -25,12 +25,26 @@ from numpy.typing import NDArray
 from tether.data import Array
 from tether.programs import Enclosure, Program, evaluate
 from tether.programs.derivatives import gradient
+from tether.programs.rounding import FAINT
 
 _EPS = np.finfo(np.float64).eps
 MOST_PAIRS = 64
 """Pairs of inputs that curvatures are of, in all outputs together."""
 
 Pairs = NDArray[np.int64]
+
+
+def faintly(values: Array) -> Array:
+    """With more added than a few roundings below the smallest normal number can have lost; 0 stays 0.
+
+    A way of 1e99 makes much of what a slope of 1e-324 was off by.
+    """
+    return np.where(values > 0, values + FAINT, values)
+
+
+def over_way(deviation: Array, way: Array) -> Array:
+    """What a deviation makes of a way, rounded up where it is faint; 0 if either is."""
+    return np.where((deviation == 0) | (way == 0), 0.0, deviation * way + FAINT)
 
 
 def no_pairs() -> Pairs:
@@ -157,10 +171,9 @@ class Bending:
                 weight = (1 - (k + 0.5) / count) / count
                 away = np.maximum(np.maximum(high - stated, stated - low), 0.0)
                 away = np.where(np.isnan(low) | np.isnan(high), np.inf, away)
-                total = total + weight * away
-            total = (total + 8 * _EPS * np.abs(stated)) * (1 + 32 * _EPS)
-            still = (self.ways == 0)[:, :, None] | (self.ways == 0)[:, None, :]
-            found = np.where(still, 0.0, total * self.ways[:, :, None] * self.ways[:, None, :])
+                total = total + weight * faintly(away)
+            total = faintly((total + 8 * _EPS * np.abs(stated)) * (1 + 32 * _EPS))
+            found = over_way(over_way(total, self.ways[:, :, None]), self.ways[:, None, :])
         return np.where(np.isnan(found), np.inf, found)
 
 
@@ -192,8 +205,8 @@ def quadratic_remainder(
         gap = np.maximum(np.abs(value - point.lower[:, 0]), np.abs(value - point.upper[:, 0]))
         gap = gap + 4 * _EPS * np.abs(value) + whole.rounding[:, 0] * (1 + 4 * _EPS)
         steep = np.maximum(point.jacobian_upper[:, 0] - slope, slope - point.jacobian_lower[:, 0])
-        steep = (steep + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
-        shares = np.where(reach > 0, steep * reach, 0.0)
+        steep = faintly((steep + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS))
+        shares = over_way(steep, reach)
         shares[:, bending.hessian.inputs] += parts.sum(axis=2)
         terms = parts.shape[1] ** 2 + slope.shape[1] + 16
         remainder = (shares.sum(axis=1) + gap) * (1 + terms * _EPS)

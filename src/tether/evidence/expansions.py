@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import HALF_TURN, Array
-from tether.evidence.curvature import Bending, Hessian, Pairs, no_pairs, quadratic_remainder
+from tether.evidence.curvature import (
+    Bending,
+    Hessian,
+    Pairs,
+    faintly,
+    no_pairs,
+    over_way,
+    quadratic_remainder,
+)
 from tether.evidence.question import Question
 from tether.programs import Enclosure, Program, evaluate
 
@@ -325,12 +333,12 @@ class _Over:
         for shell in self.shells:
             with np.errstate(invalid="ignore", over="ignore"):
                 beyond = np.maximum(shell.jacobian_upper[:, 0] - slope, slope - shell.jacobian_lower[:, 0])
-            deviation = deviation + _infinite(beyond) / len(self.shells)
+            deviation = deviation + faintly(_infinite(beyond)) / len(self.shells)
             # Where a value is not defined, derivatives say nothing of the jump there may be.
             undefined |= np.isnan(shell.lower[:, 0]) | np.isnan(shell.upper[:, 0])
-        deviation = (deviation + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
+        deviation = faintly((deviation + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS))
         with np.errstate(invalid="ignore", over="ignore"):
-            shares = _infinite(np.where(self.reach > 0, deviation * self.reach, 0.0))
+            shares = _infinite(over_way(deviation, self.reach))
             remainder = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
         return shares, np.where(undefined, np.inf, _infinite(remainder))
 
@@ -361,7 +369,8 @@ class _Over:
         """(K,) the remainder around the middle of M's range, which contains what NumPy computes."""
         low, high = self.shells[-1].lower[:, 0], self.shells[-1].upper[:, 0]
         with np.errstate(invalid="ignore", over="ignore"):
-            half = 0.5 * (high - low) + 8 * _EPS * np.maximum(np.abs(low), np.abs(high))
+            half = np.maximum(high - self.ranged, self.ranged - low)
+            half = half + 8 * _EPS * np.maximum(np.abs(low), np.abs(high))
         return _infinite(half * (1 + 4 * _EPS))
 
     def split(self, program: Program, lower: Array, upper: Array) -> _Split:
@@ -410,8 +419,8 @@ class _Split:
         gap = gap + 4 * _EPS * np.abs(value) + self.whole.rounding[:, 0] * (1 + 4 * _EPS)
         with np.errstate(invalid="ignore", over="ignore"):
             beyond = np.where(self.loose, np.abs(slope), np.maximum(high - slope, slope - low))
-            beyond = (beyond + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS)
-            shares = np.where(self.reach > 0, beyond * self.reach, 0.0)
+            beyond = faintly((beyond + 4 * _EPS * np.abs(slope)) * (1 + 16 * _EPS))
+            shares = over_way(beyond, self.reach)
             away = (shares.sum(axis=1) + gap) * (1 + (slope.shape[1] + 8) * _EPS)
             half = np.broadcast_to(0.5 * (self.high - self.low)[:, None], shares.shape)
         return _infinite(np.where(self.loose, half, shares)), _infinite(away)

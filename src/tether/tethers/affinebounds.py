@@ -25,6 +25,7 @@ from tether.foundation.errors import CertificateError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
 from tether.programs import EnclosureError
+from tether.programs.rounding import FAINT
 from tether.tethers.draws import draw_in_box, draw_over
 
 _MOST_POINTS = 200_000
@@ -294,7 +295,15 @@ class AffineBounds:
         reach = np.maximum(np.abs(tree.lower - self.reference), np.abs(tree.upper - self.reference))
         size = np.abs(self.value) + np.abs(self.slope) @ reach + self.room[output]
         size = size + np.where(np.isfinite(self.remainder), self.remainder, 0.0) + self.swing
-        return output_rounding_over(tree.lower, tree.upper, schema, pairs=len(self.pairs))(size, output)
+        rounding = output_rounding_over(tree.lower, tree.upper, schema, pairs=len(self.pairs))(size, output)
+        return rounding + self._underflow(size)
+
+    def _underflow(self, size: Array) -> Array:
+        """(L,) what is lost where numbers are too small to be held; nothing where there are none but 0."""
+        curved, terms = (self.bends != 0).any(axis=1), len(self.reference) + 16
+        farthest = (self.tree.upper - self.tree.lower).max()
+        lost = FAINT * (terms + len(self.pairs) * (2 + farthest) * curved)
+        return np.where((size > 0) | curved, lost, 0.0)
 
 
 def output_rounding_over(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tether.claims.tubes.pieces import TURN, Pieces
 from tether.claims.tubes.zonotopes import EPS, FAINT
 from tether.data import Array
+from tether.evidence.curvature import faintly, over_way
 from tether.programs import Program, evaluate
 
 SHELLS = 4
@@ -171,9 +172,10 @@ class Expansion:
         """(C, Q, P, D) what the derivative's deviation from the slopes (C, Q, P, D) makes of the way."""
         deviation = np.zeros_like(slope)
         for low, high in zip(self.slope_low, self.slope_high, strict=True):
-            deviation = deviation + np.maximum(high - slope, slope - low) / len(self.slope_low)
-        deviation = (deviation + 4 * EPS * np.abs(slope)) * (1 + 32 * EPS)
-        moved = np.where(self.reach[:, None] > 0, deviation * self.reach[:, None], 0.0)
+            beyond = np.maximum(high - slope, slope - low)
+            deviation = deviation + faintly(beyond) / len(self.slope_low)
+        deviation = faintly((deviation + 4 * EPS * np.abs(slope)) * (1 + 32 * EPS))
+        moved = over_way(deviation, self.reach[:, None])
         return np.where(np.isnan(moved), np.inf, moved)
 
 

@@ -76,10 +76,11 @@ class SingleBoxes(SingleTether):
         inputs, outputs = len(frame.schema.inputs), len(frame.schema.outputs)
         terms = inputs + (len(bounds.pairs) + 2 if bounds.order > 1 else 0)
         magnified, compensation = magnification(terms + 8), compensation_of(terms)
-        leaves = _Leaves(bounds)
-        tables = leaves.tables() | _room_tables(cells, bounds)
+        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is refused by its size
+            leaves = _Leaves(bounds)
+            tables = leaves.tables() | _room_tables(cells, bounds)
+            self.largest = leaves.largest(frame, tables, magnified, compensation)
         self.keep({"pairs": bounds.pairs})
-        self.largest = leaves.largest(frame, tables, magnified, compensation)
         self.magnified, self.compensation = rounded_up(magnified), rounded_up(compensation)
         self.pins, self.depth = bool(tables["pinned_rate"].any()), bounds.tree.depth
         self.bent = bounds.order > 1
