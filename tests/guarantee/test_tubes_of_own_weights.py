@@ -242,3 +242,13 @@ def test_of_a_unit_that_overflows_nothing_is_known(learned, tmp_path):
     middle = np.array([[*start, *still[0]]])
     other = FileNetwork(read_content(tmp_path / "model.safetensors"))
     assert np.isinf(other.over(middle, middle, middle, 0).apart).all()
+
+
+def test_an_attack_goes_on_where_rollouts_leave_the_box(learned):
+    """They are no numbers after that, and no network is asked about these."""
+    edge = learned.bounds.tree.upper[0]
+    start = np.array([[edge - 0.7, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    found = tube(learned, car, start, np.tile([2.5, 0.0], (6, 1)), weights="own")
+    assert found.ended.tolist() == [found.ended[0], -1]
+    assert 0 < found.ended[0] < 6
+    assert not attack_tube(learned, found, rollouts=200).broken

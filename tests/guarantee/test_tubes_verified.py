@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import json
 
+import mpmath
 import numpy as np
 import pytest
 
 import tether
-from tether.claims.tubes import save_tube, tube
+from tether.claims.tubes import load_tube, save_tube, tube
 from tether.data import Transitions, make_schema
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.methods import train_method
 from tether.verification.tubes import verify_tube
+from tether.verification.tubes.distances import Task, _pieces
 
 SCHEMA = make_schema(["angle", "speed"], ["torque"], angles=["angle"])
 
@@ -105,3 +107,44 @@ def test_what_was_changed_is_refused(made, change):
     CHANGES[change](content)
     with pytest.raises(tether.CertificateError, match="not verified"):
         _verify(made, content)
+
+
+def test_a_tube_without_controls_is_shown(tmp_path):
+    """There are no numbers by which to tell how many controls are listed."""
+
+    def swing(states, controls):
+        angle, speed = states[:, 0], states[:, 1]
+        return np.stack([angle + 0.1 * speed, speed - 0.5 * np.sin(angle)], axis=1)
+
+    rng = np.random.default_rng(0)
+    states, none = rng.uniform(-3, 3, (300, 2)), np.zeros((300, 0))
+    schema = make_schema(["angle", "speed"], [], angles=["angle"])
+    after = swing(states, none) + 0.01 * np.sin(states)
+    data = Transitions.from_arrays(states, none, after, episodes=np.arange(300) // 15, schema=schema)
+    training = tether.TrainingConfig(steps=5)
+    model = tether.fit(
+        data, trusted=swing, evidence="proved", leaves=60, memories=10, hidden=(4,), training=training
+    )
+    tether.save(model, tmp_path / "model.safetensors")
+    found = tube(model, swing, ([0.1, 0.2], [0.2, 0.2]), None, steps=4)
+    assert found.complete
+    save_tube(found, tmp_path / "tube.json")
+    assert verify_tube(tmp_path / "tube.json", swing, tmp_path / "model.safetensors").moves == 4
+    assert np.array_equal(load_tube(tmp_path / "tube.json").upper, found.upper)
+
+
+def test_an_angle_far_out_is_in_a_piece():
+    """However many turns away: none may be taken for another, or what is beside ±π would not be looked at."""
+    rng, none = np.random.default_rng(0), np.zeros(1)
+    for _ in range(300):
+        turns = int(rng.choice([-1, 1]) * 10 ** rng.uniform(3, 15))
+        angle = np.array([float(mpmath.pi * (2 * turns + 1))])
+        for _ in range(rng.integers(0, 4)):
+            angle = np.nextafter(angle, rng.choice([-np.inf, np.inf]))
+        boxes = _pieces(np.array([True]), [Task("", angle, angle, none, none, none, none, none)])
+        with mpmath.workdps(50):
+            seen = [mpmath.mpf(angle[0]) - 2 * mpmath.pi * int(turn) for turn in boxes.turns[:, 0]]
+        held = [
+            low <= one <= high for one, low, high in zip(seen, boxes.low[:, 0], boxes.high[:, 0], strict=True)
+        ]
+        assert any(held), (turns, angle)

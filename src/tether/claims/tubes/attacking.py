@@ -125,7 +125,9 @@ def extreme_rollouts(
         wrapped = schema.wrap_inputs(paths[-1], np.zeros((len(states), len(schema.controls))))[:, :dx]
         controls = found.controls_at(step, row, high, wrapped, policy)
         inputs = schema.wrap_inputs(wrapped, controls)
-        limits = model.limits(np.where(alive[:, None], inputs, inputs[:1]))
+        # Those that have left the domain are no numbers any more: any other stands for them.
+        inputs = np.where(alive[:, None], inputs, inputs[np.argmax(alive)] if alive.any() else 0.0)
+        limits = model.limits(inputs)
         share = np.where(between, rng.random(side.shape), side)
         if found.weights is None:
             target = limits.lower + share * (limits.upper - limits.lower)

@@ -167,7 +167,8 @@ def from_dict(content: dict[str, Any]) -> Tube:
     sets, taken = _sets(parts, dx), _taken(parts, schema)
     many, known = content["many"], content["controls"]
     if known["kind"] == "box":
-        shape = (-1, steps, len(schema.controls))
+        # As many as are listed: without controls there are no numbers to tell it by.
+        shape = (len(known["lower"]), steps, len(schema.controls))
         controls: Controls = Boxed(
             *(np.array(known[end], dtype=np.float64).reshape(shape) for end in ("lower", "upper"))
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tether.foundation.executors import current
 from tether.foundation.progress import Report
 from tether.verification import intervals
-from tether.verification.claim import Claim
+from tether.verification.claim import ROUNDOFF, Claim
 from tether.verification.elementary import constant
 from tether.verification.interpreter import enclose, exact_values
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
@@ -171,9 +171,7 @@ def _pieces(angles: NDArray[np.bool_], tasks: list[Task]) -> _Boxes:
     found = []
     for number, task in enumerate(tasks):
         ways = [
-            np.arange(
-                np.floor((a - 1e-9 + np.pi) / (2 * np.pi)), np.floor((b + 1e-9 + np.pi) / (2 * np.pi)) + 1
-            )
+            np.arange(_turns_of(a, -1.0), _turns_of(b, 1.0) + 1)
             if angle and not (a >= -np.pi and b < np.pi)  # what is at π itself the model sees at -π
             else np.zeros(1)
             for a, b, angle in zip(task.low, task.high, angles, strict=True)
@@ -188,6 +186,12 @@ def _pieces(angles: NDArray[np.bool_], tasks: list[Task]) -> _Boxes:
                 found.append((number, low, high, turns))
     number, low, high, turns = zip(*found, strict=True)
     return _Boxes(np.array(number), *(np.array(part) for part in (low, high, turns)))
+
+
+def _turns_of(angle: float, side: float) -> float:
+    """The whole turns of an angle, or of one that cannot be told from it."""
+    doubt = 1e-9 + 16 * ROUNDOFF * abs(angle)
+    return float(np.floor((angle + side * doubt + np.pi) / (2 * np.pi)))
 
 
 class _Enclosed(NamedTuple):

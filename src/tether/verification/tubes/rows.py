@@ -28,8 +28,10 @@ def all_steps(claim: Claim, content: dict[str, Any]) -> Iterator[Step]:
     try:
         boxes = None
         if known["kind"] == "box":
+            # As many as are listed: without controls there are no numbers to tell it by.
             boxes = [
-                np.array(known[end], dtype=np.float64).reshape(-1, steps, du) for end in ("lower", "upper")
+                np.array(known[end], dtype=np.float64).reshape(len(known[end]), steps, du)
+                for end in ("lower", "upper")
             ]
         starts = [
             np.array(content["start"][end], dtype=np.float64).reshape(-1, dx) for end in ("lower", "upper")
