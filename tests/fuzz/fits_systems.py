@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 from subject import run_text
 
+MATRIX = (
+    "np.stack([np.stack([2.0 + np.sin({0}), {0}], -1), np.stack([-1.0 * ({0}), 1.5 + 0.0 * ({0})], -1)], -2)"
+)
+
 
 @dataclass(frozen=True)
 class System:
@@ -72,7 +76,7 @@ class Author:
         width = float(self.high[k] - self.low[k]) or 1.0
         name, at = f"{{{k}}}", self._inside(k)
         unit = f"(({name} - {at!r}) / {width!r})"
-        kind = int(self.rng.integers(0, 15))
+        kind = int(self.rng.integers(0, 15 + 12))
         if kind in (3, 4, 5, 6, 7, 8):
             narrow = width * self._choice([1e-6, 1e-6, 1e-3, 0.1])
             self.spots.append((k, at, narrow if kind >= 5 else 0.0))
@@ -96,6 +100,19 @@ class Author:
             f"(1.0 - np.cos(1e-3 * {unit})) * 1e6",
             f"np.sqrt({unit} ** 2 + {self._choice([1e-12, 1e-4, 1.0])!r})",
             f"np.sin({other}) * np.cos(2.0 * {unit})",
+            # What jumps, what is looked up, what is solved for.
+            f"np.sign({unit}) * np.cos({other})",
+            f"np.where({scaled} + {other} * {self._choice([0.0, 1e-3])!r} > 0.0, np.sin({unit}), {unit})",
+            f"np.floor(3.0 * {unit})",
+            f"((2.0 * {unit}) % {self._choice([1.0, 0.3])!r})",
+            f"np.interp({unit}, [-0.7, -0.1, 0.0, 0.4], [1.0, {self._choice([-1.0, 1.0])!r}, 0.0, 0.5])",
+            f"np.array([0.0, 0.4, -0.3, 1.0])[np.searchsorted([-0.4, 0.0, 0.3], {unit})]",
+            f"np.piecewise({unit}, [{unit} < 0.1], [lambda v: 2.0 * v, lambda v: v * v])",
+            f"np.arctan2({unit}, {self._choice(['-0.2', '0.0', '1.0'])} + np.cos({other}))",
+            f"np.linalg.solve({MATRIX.format(unit)}, np.stack([np.sin({other}), {unit}], -1)[..., None])[..., 0, 0]",
+            f"np.linalg.inv({MATRIX.format(unit)})[..., 0, 1]",
+            f"np.linalg.det({MATRIX.format(unit)})",
+            f"np.fmod(2.5 * {unit}, 1.0) * {unit}",
         ]
         if kind == 10:
             self.spots.append((k, at + 1.05 * width, width))
