@@ -21,13 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 import out_of_reach
 import pytest
+from narrow import refused_or_held_by_programs, refused_or_held_by_verification
 
 from tether.programs import EnclosureError, enclose, trace
 from tether.verification import interpreter
 from tether.verification import tracing as verification
-from tether.verification.graph import UnboundedError
 
-LOWER, UPPER = np.array([[0.1, 0.1]]), np.array([[0.9, 0.9]])
 ONES, INDEX, GAINS = np.ones(16), np.array([0, 1]), np.array([1.0, 2.0])
 ORDERED = [1e16, -1e16, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 """1 in order, 0 as NumPy adds up."""
@@ -289,45 +288,16 @@ MODELS = {
 }  # fmt: skip
 
 
-def value_of(model):
-    """The point of the feature and M's value there: the greatest near the middle of the bump."""
-    points = np.stack([0.3 + np.arange(-100, 101) * 1e-9, np.full(201, 0.4317)], axis=1)
-    before = sys.getprofile()
-    with np.errstate(all="ignore"):
-        values = [np.array(model(p[None, :1], p[None, 1:]), dtype=float)[0, 0] for p in points]
-    sys.setprofile(before)
-    best = int(np.argmax(np.abs(values)))
-    return points[best : best + 1], values[best]
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
 def test_programs_refuse_or_hold_the_value(name):
-    model = MODELS[name]
-    point, value = value_of(model)
-    try:
-        program = trace(model, states=1, controls=1)
-        for low, high in ((LOWER, UPPER), (point, point)):
-            found = enclose(program, low, high, states=1)
-            room = found.rounding[0, 0]
-            assert found.lower[0, 0] - room <= value <= found.upper[0, 0] + room
-    except EnclosureError:
-        return
+    assert refused_or_held_by_programs(MODELS[name])
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
 def test_verification_refuses_or_holds_the_value(name):
-    model = MODELS[name]
-    point, value = value_of(model)
-    try:
-        program = verification.trace(model, 1, 1, 1)
-    except UnboundedError:
-        return
-    for low, high in ((LOWER, UPPER), (point, point)):
-        found = interpreter.enclose(program, low, high, slopes=True)
-        lower, upper, error = found.lower[0, 0], found.upper[0, 0], found.error[0, 0]
-        assert np.isnan([lower, upper, error]).any() or lower - error <= value <= upper + error
+    assert refused_or_held_by_verification(MODELS[name])
 
 
 # What must still be followed -----------------------------------------------------------------------------

@@ -94,11 +94,9 @@ def build_cells_for(
     return Partition(cells, time.monotonic() - start)
 
 
-def build_tether(
-    problem: Problem, config: FitConfig, *, partition: Partition | None = None, reporter: Reporter = silent
-) -> Celled:
-    """Bounds of the kind that `config` asks for; `partition` defaults to cells of their own."""
-    partition = partition or build_cells_for(problem, config, reporter=reporter)
+def build_tether(problem: Problem, config: FitConfig, *, reporter: Reporter = silent) -> Celled:
+    """Bounds of the kind that `config` asks for, over cells of their own."""
+    partition = build_cells_for(problem, config, reporter=reporter)
     start = time.monotonic()
     build = _build_affine if config.bounds == "affine" else _build_interval
     built = build(problem, config, partition, reporter)

@@ -163,10 +163,10 @@ def spreads(model: Model, inputs: Array) -> Spreads:
     return Spreads(limits.delta[inside], remainder, float(inside.mean()) if len(inside) else 0.0)
 
 
-def box_points(model: Model, count: int = BOX_POINTS) -> Array:
-    """(count, D) uniform in the operating box, always the same."""
+def box_points(model: Model) -> Array:
+    """(BOX_POINTS, D) uniform in the operating box, always the same."""
     tree = _bounds(model).tree
-    return np.random.default_rng(0).uniform(tree.lower, tree.upper, (count, len(tree.lower)))
+    return np.random.default_rng(0).uniform(tree.lower, tree.upper, (BOX_POINTS, len(tree.lower)))
 
 
 def most_bending(bounds: AffineBounds) -> list[int]:

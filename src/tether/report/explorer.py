@@ -79,7 +79,6 @@ def explorer_data(
     probes: Probes,
     *,
     name: str = "",
-    budget: int = _BUDGET,
 ) -> dict[str, Any]:
     """JSON-able data for the explorer of one model.
 
@@ -89,7 +88,6 @@ def explorer_data(
         transitions: held-out D, of which some rows are shown.
         probes: held-out Ω, of which some rows are shown.
         name: of the model, as tables print it.
-        budget: bytes of JSON to stay below, if two reference rows allow.
     """
     if not model.tether.holds:
         kind = model.tether.kind
@@ -113,7 +111,7 @@ def explorer_data(
     }
     references = _references(model, transitions.inputs, probes.inputs)
     order = _most_varied(model, around, references[0].inputs)
-    sliced, count = _affordable(model, budget - len(json.dumps(data)))
+    sliced, count = _affordable(model, _BUDGET - len(json.dumps(data)))
     planes = list(combinations(sorted(order[:sliced]), 2)) or [(0, 0)][:sliced]
     return data | {
         "start": sorted(order[:2]),

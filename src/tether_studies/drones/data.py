@@ -19,7 +19,7 @@ from tether.data import Array, Box, Probes, Schema, Transitions, make_schema, wr
 from tether.foundation.progress import Reporter, silent
 from tether_studies.drones import crazyflie
 from tether_studies.drones.attitude import quaternion_of
-from tether_studies.drones.simulator import LEAST_SPACING, Air, CirclePlan, Flight, fly_circle
+from tether_studies.drones.simulator import LEAST_SPACING, CirclePlan, Flight, fly_circle
 
 Scale = Literal["smoke", "paper"]
 
@@ -84,7 +84,7 @@ CAMPAIGNS: dict[Scale, Campaign] = {
 }
 
 
-def draw_plans(campaign: Campaign, *, air: Air = Air(), seed: int = 0) -> list[CirclePlan]:
+def draw_plans(campaign: Campaign, *, seed: int = 0) -> list[CirclePlan]:
     """A plan for each flight: circles of different size, speed, direction, height and headings."""
     rng = np.random.default_rng(seed)
     # Drawn by how hard the drones turn, not by how long a round takes: else hard turns, and with them the
@@ -97,23 +97,20 @@ def draw_plans(campaign: Campaign, *, air: Air = Air(), seed: int = 0) -> list[C
         period = 2 * np.pi * float(np.sqrt(radius / acceleration) * rng.choice([-1, 1]))
         yaws = tuple(rng.uniform(-np.pi, np.pi, campaign.drones).tolist())
         drones, own = campaign.drones, int(rng.integers(2**31))
-        plans.append(CirclePlan(drones, radius, period, lowest, spacing, phase, yaws, 0.02, air, own))
+        plans.append(CirclePlan(drones, radius, period, lowest, spacing, phase, yaws, 0.02, seed=own))
     return plans
 
 
-def fly(
-    scale: Scale | Campaign = "paper", *, air: Air = Air(), seed: int = 0, reporter: Reporter = silent
-) -> Transitions:
+def fly(scale: Scale | Campaign = "paper", *, seed: int = 0, reporter: Reporter = silent) -> Transitions:
     """Simulates a campaign: D.
 
     Args:
         scale: how much is flown, by name or in numbers.
-        air: what acts besides thrust and gravity.
         seed: of plans, disturbances and gusts.
         reporter: opens a progress display.
     """
     campaign = _campaign(scale)
-    plans, flights = draw_plans(campaign, air=air, seed=seed), []
+    plans, flights = draw_plans(campaign, seed=seed), []
     with reporter("Flights") as progress:
         for plan in plans:
             flights.append(fly_circle(plan, campaign.steps))

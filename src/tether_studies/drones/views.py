@@ -25,10 +25,10 @@ _LOST = 1e3
 """Metres beyond which they show no more either, or one lost drone would flatten all other lines."""
 
 
-def hover_starts(like: Transitions, *, count: int = 100, seed: int = 0) -> Array:
+def hover_starts(like: Transitions, *, count: int = 100) -> Array:
     """States (count, 20) in hover: first in the middle of the space of `like`, then anywhere in it."""
     low, high = like.states[:, :3].min(axis=0), like.states[:, :3].max(axis=0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     positions = np.concatenate([[(low + high) / 2], rng.uniform(low, high, (count - 1, 3))])
     yaws = np.concatenate([[0.0], rng.uniform(-np.pi, np.pi, count - 1)])
     return hovering(positions, yaws)
@@ -41,15 +41,14 @@ def hover_deviation(predict: Step, starts: Array, *, steps: int = HOVER_STEPS) -
     return np.linalg.norm(places - places[0], axis=2)
 
 
-def one_flight(transitions: Transitions, *, drones: int = 6, steps: int | None = None) -> Flight:
+def one_flight(transitions: Transitions, *, steps: int | None = None) -> Flight:
     """All drones of all episodes side by side: one flight of many drones, to be rolled out at once.
 
     Args:
         transitions: whole episodes of :func:`tether_studies.drones.data.as_transitions`.
-        drones: in each episode.
         steps: how many to keep; by default as many as the shortest episode has.
     """
-    flights = as_flights(transitions, drones=drones)
+    flights = as_flights(transitions)
     steps = min([len(flight.commands) for flight in flights] + ([] if steps is None else [steps]))
     return Flight(
         np.concatenate([flight.states[: steps + 1] for flight in flights], axis=1),

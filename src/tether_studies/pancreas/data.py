@@ -59,7 +59,8 @@ class Scenario:
 OBSERVED = Scenario(initial_glucose=(150.0, 190.0), carbohydrates=(50.0, 150.0))
 """D."""
 LOW_GLUCOSE = Scenario(initial_glucose=(120.0, 150.0), carbohydrates=(0.0, 0.0))
-"""Ω: low glucose and no carbohydrates, as in the traces that the paper's authors published."""
+"""Ω: low glucose and no carbohydrates, as in the traces that the paper's authors published. As all agree that there
+are no meals, a tether follows M exactly wherever there was no meal, in D as well."""
 
 
 def glucose_schema(*, insulin: str = "U", meal: str = "g") -> Schema:
@@ -105,25 +106,9 @@ def simulate_data(
     return cut_transitions(traces, glucose_schema())
 
 
-def low_glucose_probes(
-    scale: Scale = "paper",
-    *,
-    seed: int = 0,
-    patient: str = "adult#001",
-    sensor_noise: bool = False,
-    scenario: Scenario = LOW_GLUCOSE,
-) -> Probes:
-    """Ω of a virtual patient.
-
-    Args:
-        scale: as in :func:`simulate_data`, like `seed`, `patient` and `sensor_noise`.
-        seed: of the draws.
-        patient: name of the virtual patient.
-        sensor_noise: whether the sensor errs.
-        scenario: what probes are drawn from. Where all agree that there are no meals, a tether follows M
-            exactly wherever there was no meal, in D as well.
-    """
-    traces = simulate_scenario(scenario, scale, seed=seed, patient=patient, sensor_noise=sensor_noise)
+def low_glucose_probes(scale: Scale = "paper", *, seed: int = 0, patient: str = "adult#001") -> Probes:
+    """Ω of a virtual patient; arguments as of :func:`simulate_data`."""
+    traces = simulate_scenario(LOW_GLUCOSE, scale, seed=seed, patient=patient)
     return as_probes(cut_transitions(traces, glucose_schema()))
 
 
@@ -175,7 +160,7 @@ def _draw_controller(episode: int, patient: Patient, rng: np.random.Generator) -
     )
 
 
-def cut_transitions(traces: Traces, schema: Schema, *, every: int = 1) -> Transitions:
+def cut_transitions(traces: Traces, schema: Schema) -> Transitions:
     """Transitions from every window of the traces, episode by episode.
 
     A row at sample t holds samples t - 9 to t of each signal and the insulin of sample t + 1, which is given
@@ -184,12 +169,11 @@ def cut_transitions(traces: Traces, schema: Schema, *, every: int = 1) -> Transi
     Args:
         traces: the traces.
         schema: see :func:`glucose_schema`.
-        every: keep one window in so many.
     """
     episodes, samples = traces.sensor.shape
     if samples < HISTORY + AHEAD:
         raise ValueError(f"traces must have at least {HISTORY + AHEAD} samples; got {samples}.")
-    last = np.arange(HISTORY - 1, samples - AHEAD, every)
+    last = np.arange(HISTORY - 1, samples - AHEAD)
     window = last[:, None] - np.arange(HISTORY - 1, -1, -1)
     signals = (traces.sensor, traces.insulin, traces.meal)
     states = np.concatenate([signal[:, window] for signal in signals], axis=2)
@@ -249,7 +233,7 @@ def _trace_paths(folder: Path, name: str) -> list[Path]:
     return [folder / f"{signal}_data_{name}.csv" for signal in ("Glucose", "Insulin", "meal")]
 
 
-def read_paper_traces(folder: Path, *, every: int = 1) -> tuple[Transitions, Probes]:
+def read_paper_traces(folder: Path) -> tuple[Transitions, Probes]:
     """D and Ω from the traces that the paper's authors published.
 
     D are the traces that start above 150 mg/dl, Ω those that start below it and have no carbohydrates. The
@@ -258,10 +242,9 @@ def read_paper_traces(folder: Path, *, every: int = 1) -> tuple[Transitions, Pro
 
     Args:
         folder: holds ``Glucose_data_above150.csv`` and its companions.
-        every: keep one window in so many.
     """
     schema = glucose_schema(insulin="mode", meal="")
     parts = []
     for name in _TRACES:
-        parts.append(cut_transitions(read_traces(*_trace_paths(folder, name)), schema, every=every))
+        parts.append(cut_transitions(read_traces(*_trace_paths(folder, name)), schema))
     return parts[0], as_probes(parts[1])

@@ -48,26 +48,23 @@ class Rises:
         return cls(float(risen.max()), float(risen.mean()), float((risen > 0).mean()))
 
 
-def measure_monotonicity(
-    predict: Predict, held_out: Transitions, *, seed: int = 0, worst: int = WORST
-) -> dict[str, Any]:
+def measure_monotonicity(predict: Predict, held_out: Transitions, *, seed: int = 0) -> dict[str, Any]:
     """Keys of ``results.json`` about rises, at a random one of the ten lags and at every insulin input.
 
     Args:
         predict: the method.
         held_out: transitions that it has not seen.
         seed: of lags and amounts; the same for every method, so that they face the same pairs.
-        worst: how many inputs, of those on which the method errs most, are looked at on their own.
     """
     before = _answers(predict, held_out.inputs, held_out.schema)
-    hardest = np.argsort(-((before - held_out.next_states[:, 0]) ** 2), kind="stable")[:worst]
+    hardest = np.argsort(-((before - held_out.next_states[:, 0]) ** 2), kind="stable")[:WORST]
     one = raise_one_lag(predict, held_out.inputs, held_out.schema, seed=seed)
     every = raise_every_lag(predict, held_out.inputs, held_out.schema, seed=seed)
     summaries = {
         "": Rises.of(one),
         "_every_lag": Rises.of(every),
-        f"_worst_{worst}": Rises.of(one[hardest]),
-        f"_every_lag_worst_{worst}": Rises.of(every[hardest]),
+        f"_worst_{WORST}": Rises.of(one[hardest]),
+        f"_every_lag_worst_{WORST}": Rises.of(every[hardest]),
     }
     result: dict[str, Any] = {}
     for suffix, rises in summaries.items():

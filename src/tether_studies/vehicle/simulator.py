@@ -80,16 +80,14 @@ class Simulator:
         commands: Array,
         friction: Array | float = 1.0,
         *,
-        seconds: float = STEP_SECONDS,
         refinement: float = 1.0,
     ) -> Array:
-        """(N, width) states after `seconds`, with commands held.
+        """(N, width) states after a step, with commands held.
 
         Args:
             states: (N, width).
             commands: (N, 2) acceleration [m/s²] and steering angle [rad] asked for.
             friction: (N,) or one number: peak friction of the road, 1 for the tyre's own; few values.
-            seconds: how long.
             refinement: how many times shorter than usual the Runge-Kutta steps are.
         """
         states, friction = states.copy(), np.broadcast_to(friction, len(states))
@@ -98,7 +96,7 @@ class Simulator:
             for value in np.unique(friction[part]):
                 rows = np.flatnonzero(friction[part] == value) + part.start
                 moved = states[rows]
-                self.kernel(moved, commands[rows], load_car(float(value)), seconds, refinement)
+                self.kernel(moved, commands[rows], load_car(float(value)), STEP_SECONDS, refinement)
                 states[rows] = moved
 
         in_threads(run, len(states))

@@ -19,6 +19,7 @@ from tether.claims.rollout import rollout
 from tether.data import Array, Schema
 from tether.report.figures import line_styles, styled
 from tether_studies.drift import draw_drift, draw_paths
+from tether_studies.vehicle.simulator import STEP_SECONDS
 from tether_studies.vehicle.town import HALF_WIDTH, TERRAINS, Town
 
 Predict = Callable[[Array, Array], Array]
@@ -32,22 +33,18 @@ _STILL = 1e-10
 """Metres below which a logarithmic axis shows no motion."""
 
 
-def parked_poses(
-    schema: Schema, *, count: int = POSES, seed: int = 0, half_width: float = HALF_WIDTH
-) -> Array:
+def parked_poses(schema: Schema, *, count: int = POSES) -> Array:
     """(1 + count, dx) states at rest: at the origin, then anywhere on the map, facing anywhere."""
-    rng = np.random.default_rng([seed, 2])
+    rng = np.random.default_rng([0, 2])
     states = np.zeros((1 + count, len(schema.states)))
-    states[1:, :2] = rng.uniform(-half_width, half_width, (count, 2))
+    states[1:, :2] = rng.uniform(-HALF_WIDTH, HALF_WIDTH, (count, 2))
     states[1:, 2] = rng.uniform(-np.pi, np.pi, count)
     return states
 
 
-def drift_at_rest(
-    predict: Predict, schema: Schema, start: Array, *, steps: int = max(STEPS_AT_REST)
-) -> Array:
+def drift_at_rest(predict: Predict, schema: Schema, start: Array) -> Array:
     """(T + 1, N, dx) states that a model predicts for parked cars (N, dx) with zero input."""
-    return rollout(predict, schema, start, np.zeros((steps, len(start), len(schema.controls))))
+    return rollout(predict, schema, start, np.zeros((max(STEPS_AT_REST), len(start), len(schema.controls))))
 
 
 def drift_distances(trajectories: Array) -> Array:
@@ -101,17 +98,13 @@ def at_rest_figure(
 
 
 def at_rest_animation(
-    trajectories: Mapping[str, Array],
-    envelopes: Mapping[str, Array] | None = None,
-    *,
-    step_seconds: float = 0.1,
+    trajectories: Mapping[str, Array], envelopes: Mapping[str, Array] | None = None
 ) -> bytes:
     """The same as a GIF, in real time: paths on the left, distances on the right.
 
     Args:
         trajectories: (T + 1, dx) states by method.
         envelopes: (T + 1,) metres that a method's certificate allows.
-        step_seconds: time between two frames.
     """
     steps = len(next(iter(trajectories.values()))) - 1
     with styled():
@@ -136,13 +129,13 @@ def at_rest_animation(
                 # Lines of the plane begin with the start, those over time with the first step.
                 last = step + 1 if line.axes is plane else step
                 line.set_data(x[:last], y[:last])
-            time.set_title(f"Distance from where it was parked, after {step * step_seconds:.1f} s")
+            time.set_title(f"Distance from where it was parked, after {step * STEP_SECONDS:.1f} s")
             canvas.draw()
             frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
     # The colours of the last frame, which shows all lines, for every frame: a line keeps its colour.
     palette = frames[-1].quantize(128)
     frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    return _as_gif(frames, round(1000 * step_seconds))
+    return _as_gif(frames, round(1000 * STEP_SECONDS))
 
 
 def _as_gif(frames: Sequence[Image.Image], milliseconds: int) -> bytes:
