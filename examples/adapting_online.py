@@ -66,7 +66,9 @@ figure = Figure(figsize=(6, 4), layout="constrained")
 axes = figure.subplots()
 axes.plot(range(len(errors)), errors, "o-")
 axes.set(
-    xlabel="drives with the bent steering", ylabel="heading, error on drives to come [rad]", ylim=(0, None)
+    xlabel="drives with the bent steering",
+    ylabel="heading, error on drives to come [rad]",
+    ylim=(0, 1.1 * max(errors)),
 )
 figure.savefig("adapting_online.png", dpi=120)
 print("picture: adapting_online.png")

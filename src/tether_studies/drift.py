@@ -83,7 +83,7 @@ def _label_ends(
     """The last distance of each line, lines that end together labelled once."""
     ends = {name: float(np.hypot(*(s[-1, :2] - s[0, :2]))) for name, s in trajectories.items()}
     heights = {name: np.log10(max(drift, still)) for name, drift in ends.items()}
-    apart = 0.05 * (max(heights.values()) - min(heights.values()))
+    apart = 0.04 * (max(heights.values()) - min(heights.values()))
     written: list[str] = []
     # From the last on: tables end with the tethered model.
     for name in reversed(ends):
