@@ -51,6 +51,24 @@ def branching(x, u):
     return jax.lax.cond(x[0] > u[0], lambda: x, lambda: -x)
 
 
+def inside(x):
+    """Where no comparison at points looks."""
+    return (x > 0.3) & (x < 0.300001)
+
+
+def halved(x, u):
+    """A half of a whole number is none: 0 everywhere."""
+    return jnp.where(inside(x).astype(int) // 2 == 0, x, x + 1)
+
+
+def narrowed(x, u):
+    return jnp.where(inside(x), x.astype(jnp.float32).astype(x.dtype), x)
+
+
+def wrapped(x, u):
+    return jnp.where(inside(x).astype(jnp.int8) * jnp.int8(127) * jnp.int8(3) > 126, x + 1, x)
+
+
 def main() -> None:
     weights = jnp.asarray(RNG.normal(size=(3, 5))), jnp.asarray(RNG.normal(size=(5, 2)))
     done = 0
@@ -74,6 +92,9 @@ def main() -> None:
         as_trusted(jax.jit(lambda x, u: x if x[0] > 0 else -x), states=2, controls=1)
     with pytest.raises(ValueError, match="states=2, controls=1"):
         as_trusted(jax.jit(pendulum))
+    for wrong, words in ((halved, "`div` of int64"), (narrowed, "float32"), (wrapped, "`mul` of int8")):
+        with pytest.raises(ValueError, match=words):
+            as_trusted(jax.jit(wrong), states=2, controls=1)
     print(f"{done} models")
 
 

@@ -314,6 +314,63 @@ def test_a_file_that_is_not_there(suffix: str) -> None:
         tether.load_trusted(f"nowhere{suffix}")
 
 
+def _added_where_nobody_looks(nodes, **constants):
+    """x, and what `nodes` make beside it, times a bump a millionth wide: no comparison at points shows it."""
+    onnx = pytest.importorskip("onnx")
+    node, value, double = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
+    bump = [node("Greater", ["x", "low"], ["more"]), node("Less", ["x", "high"], ["less"])]
+    bump += [node("Cast", [name], [f"{name}_"], to=double) for name in ("more", "less")]
+    bump += [node("Mul", ["more_", "less_"], ["bump"])]
+    last = [node("Mul", ["bump", "made"], ["on"]), node("Add", ["x", "on"], ["y"])]
+    arrays = {"low": np.array(0.3), "high": np.array(0.300001), **constants}
+    graph = onnx.helper.make_graph(
+        [*bump, *(node(*words, **options) for *words, options in nodes), *last], "g",
+        [value("x", double, ["n", 2])], [value("y", double, ["n", 2])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )  # fmt: skip
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize(("kind", "one", "two", "words"), [
+    ("Div", np.int64(1), np.int64(2), "`Div` of whole numbers"),
+    ("Add", np.uint8(200), np.uint8(100), "`Add` of whole numbers"),
+    ("Cast", None, None, "a Cast to float32"),
+    ("ReduceSum", None, None, "all axes at once"),
+])  # fmt: skip
+def test_an_onnx_model_of_numbers_that_are_not_real_ones(kind, one, two, words) -> None:
+    if kind == "ReduceSum":
+        nodes, constants = [("ReduceSum", ["x"], ["made"], {})], {}
+    elif kind == "Cast":
+        nodes, constants = [("Cast", ["x"], ["c"], {"to": 1}), ("Cast", ["c"], ["made"], {"to": 11})], {}
+    else:
+        constants = {"one": np.array([one]), "two": np.array([two])}
+        nodes = [(kind, ["one", "two"], ["c"], {}), ("Cast", ["c"], ["made"], {"to": 11})]
+    model = _added_where_nobody_looks(nodes, **constants)
+    with pytest.raises(ValueError, match=words):
+        as_trusted(model)
+
+
+def test_a_constant_that_an_onnx_model_rounds() -> None:
+    nodes = [("Cast", ["one"], ["c"], {"to": 1}), ("Cast", ["c"], ["made"], {"to": 11})]
+    trusted = as_trusted(_added_where_nobody_looks(nodes, one=np.array(0.1)))
+    inputs = np.full((1, 2), 0.3000005)
+    found = trusted.function(inputs[:, :2], inputs[:, 2:])
+    assert (found == 0.3000005 + np.float64(np.float32(0.1))).all()
+
+
+def test_a_torch_module_of_numbers_that_begin_again_at_0() -> None:
+    class Wrapping(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("step", torch.tensor([200], dtype=torch.uint8))
+
+        def forward(self, inputs):
+            return inputs[:, :2] + (self.step + self.step)
+
+    with pytest.raises(ValueError, match="uint8"):
+        as_trusted(Wrapping())
+
+
 def test_a_file_that_is_no_onnx(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     (tmp_path / "bad.onnx").write_bytes(b"no model")

@@ -125,6 +125,10 @@ def _chosen(condition: str, no: str, yes: str) -> str:
     return f"np.where({condition}, {yes}, {no})"
 
 
+_OF_INTEGERS = frozenset({"add", "sub", "mul", "neg", "max", "min", "eq", "ne", "lt", "le", "gt", "ge"})
+"""What is the same of whole numbers as of others; a division is not. Those there are count conditions."""
+
+
 class _Entries:
     """An array whose entries are named in the source; numbers of these names."""
 
@@ -224,7 +228,10 @@ class _Reading:
             return self._elementwise(_chosen, parts)
         if name == "clamp":
             return self._elementwise(lambda a, x, b: f"np.minimum(np.maximum({x}, {a}), {b})", parts)
-        text = _text(name, options, equation.invars[0].aval.dtype)
+        kind = np.dtype(equation.invars[0].aval.dtype)
+        if kind.kind in "iu" and (name not in _OF_INTEGERS or kind.itemsize < 4 or kind.kind == "u"):
+            raise refuse("JAX function", f"`{name}` of {kind}, which is not what it is of real numbers")
+        text = _text(name, options, kind)
         if name in ("ne", "eq"):
             # JAX asks so whether a number is NaN: no number of a model is.
             return self._elementwise(
@@ -244,7 +251,10 @@ class _Reading:
             found = self._elementwise(lambda condition: f"np.where({condition}, 1.0, 0.0)", [part])
             self.conditions.update(zip(np.ravel(found).tolist(), np.ravel(part).tolist(), strict=True))
             return found
-        if np.issubdtype(old, np.floating) and np.issubdtype(new, np.floating):
+        own = self.jax.dtypes.canonicalize_dtype(np.float64)
+        floats = np.issubdtype(old, np.floating) and np.issubdtype(new, np.floating)
+        # What a narrower one rounds off is not followed, and may matter where no comparison looks.
+        if floats and np.dtype(new).itemsize >= own.itemsize:
             return part
         raise refuse("JAX function", f"numbers of {old} made {new}")
 

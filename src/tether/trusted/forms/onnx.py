@@ -26,6 +26,8 @@ _NAMES = {
     "less": "lt", "lessorequal": "le", "greater": "gt", "greaterorequal": "ge", "equal": "eq",
     "leakyrelu": "leaky_relu",
 }  # fmt: skip
+_NUMBERS = ("value_float", "value_floats", "value_int", "value_ints")
+_FLOATS = {1: np.float32, 11: np.float64}
 _SKIPPED = ("Identity", "Cast", "Dropout")
 
 
@@ -53,7 +55,7 @@ def _read(given: Any, *, states: int | None = None, controls: int | None = None)
     kind = onnx.helper.tensor_dtype_to_np_dtype(inputs[0].type.tensor_type.elem_type)
     about = runtime, model.SerializeToString(), [value.name for value in inputs], kind
     try:
-        function = _translated(onnx, graph, fixed, inputs, name)
+        function = _translated(onnx, graph, fixed, inputs, name, np.dtype(kind).itemsize)
     except UntranslatedError as error:
         return as_it_is(error, _original(*about, alone=kind != np.float64), name)
     original = _original(*about)
@@ -61,8 +63,10 @@ def _read(given: Any, *, states: int | None = None, controls: int | None = None)
     return TrustedModel(function, translation=Translation("ONNX", original, tolerance))
 
 
-def _translated(onnx: Any, graph: Any, fixed: dict[str, Any], inputs: list[Any], name: str) -> Any:
-    reading = _Reading(onnx, fixed)
+def _translated(
+    onnx: Any, graph: Any, fixed: dict[str, Any], inputs: list[Any], name: str, width: int
+) -> Any:
+    reading = _Reading(onnx, fixed, width)
     texts = ("inputs",) if len(inputs) == 1 else ("states", "controls")
     reading.names.update(zip((value.name for value in inputs), texts, strict=True))
     for node in graph.node:
@@ -94,8 +98,8 @@ def _original(
 
 
 class _Reading:
-    def __init__(self, onnx: Any, fixed: dict[str, Any]) -> None:
-        self.onnx, self.fixed, self.writer = onnx, fixed, Writer()
+    def __init__(self, onnx: Any, fixed: dict[str, Any], width: int) -> None:
+        self.onnx, self.fixed, self.writer, self.width = onnx, fixed, Writer(), width
         self.names: dict[str, str] = {}
         self.arrays: dict[str, Array] = {}
 
@@ -124,24 +128,44 @@ class _Reading:
         if node.domain not in ("", "ai.onnx"):
             raise refuse("ONNX model", f"an operation `{kind}` of {node.domain}")
         if kind == "Constant":
-            value = options.get("value")
-            number = options.get("value_float", options.get("value_int", options.get("value_ints")))
-            self.fixed[out] = np.array(number) if value is None else self.onnx.numpy_helper.to_array(value)
+            self._constant(out, options)
         elif kind in _SKIPPED:
-            if kind == "Cast" and options["to"] not in (1, 11):
-                raise refuse("ONNX model", "a Cast to other than floats")
-            if node.input[0] in self.fixed:
-                self.fixed[out] = self.fixed[node.input[0]]
-            elif kind == "Cast":  # a condition becomes a number
-                self.names[out] = self.writer.write(f"{self.text(node.input[0])} * 1.0")
-            else:
-                self.names[out] = self.text(node.input[0])
+            self._passed(kind, node.input[0], out, options)
+        elif self._counts(node):
+            raise refuse("ONNX model", f"`{kind}` of whole numbers, which is not what it is of real ones")
         elif kind == "Split":
             self._split(node, options)
         elif kind in _NODES:
             self.names[out] = self.writer.write(_NODES[kind](self, list(node.input), options))
         else:
             self.names[out] = self._elementwise(kind, [self.text(name) for name in node.input], options)
+
+    def _constant(self, out: str, options: dict[str, Any]) -> None:
+        value = options.get("value")
+        known = [options[name] for name in _NUMBERS if name in options]
+        if value is None and not known:
+            raise refuse("ONNX model", "a Constant that is no number")
+        self.fixed[out] = np.array(known[0]) if known else self.onnx.numpy_helper.to_array(value)
+
+    def _passed(self, kind: str, given: str, out: str, options: dict[str, Any]) -> None:
+        """What stays what it is, or becomes a number."""
+        if kind == "Cast" and options["to"] not in _FLOATS:
+            raise refuse("ONNX model", "a Cast to other than floats")
+        if given in self.fixed:
+            array = np.asarray(self.fixed[given])
+            self.fixed[out] = array.astype(_FLOATS[options["to"]]) if kind == "Cast" else array
+        elif kind == "Cast":
+            # What a narrower one rounds off is not followed, and may matter where no comparison looks.
+            if np.dtype(_FLOATS[options["to"]]).itemsize < self.width:
+                raise refuse("ONNX model of float64", "a Cast to float32")
+            self.names[out] = self.writer.write(f"{self.text(given)} * 1.0")  # of conditions
+        else:
+            self.names[out] = self.text(given)
+
+    def _counts(self, node: Any) -> bool:
+        """Whether what it works on are whole numbers: these are all fixed, for nothing is made one."""
+        known = self.fixed.get(node.input[0]) if node.input else None
+        return known is not None and np.asarray(known).dtype.kind in "iu"
 
     def _elementwise(self, kind: str, parts: list[str], options: dict[str, Any]) -> str:
         name = _NAMES.get(kind.lower(), kind.lower())
@@ -215,7 +239,11 @@ def _gather(reading: _Reading, names: list[str], options: dict[str, Any]) -> str
 
 
 def _axes(reading: _Reading, names: list[str], options: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(options["axes"]) if "axes" in options else tuple(reading.constant(names[1]))
+    if "axes" in options:
+        return tuple(options["axes"])
+    if len(names) < 2 or not names[1]:
+        raise refuse("ONNX model", "all axes at once, which takes rows together")
+    return tuple(reading.constant(names[1]))
 
 
 def _expand_dims(reading: _Reading, names: list[str], options: dict[str, Any]) -> str:

@@ -100,6 +100,12 @@ class _Reading:
         return self._kept(path, value)
 
     def _kept(self, path: str, value: Any) -> str:
+        if (
+            not value.is_floating_point()
+            and value.dtype.itemsize < 4
+            and not str(value.dtype).endswith("bool")
+        ):
+            raise refuse("torch module", f"numbers of {value.dtype}, whose sums may begin again at 0")
         name = self._places.setdefault(path, f"a{len(self._places)}")
         self.arrays[name] = value.detach().numpy().astype(np.float64)
         return name
