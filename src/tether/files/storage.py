@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -241,48 +241,74 @@ def _check_answers(path: Path, model: Model, trusted: TrustedModel, tensors: dic
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """What every file holds, and what is only in some."""
+
+    network: nn.Module
+    frame: Frame
+    arrays: Mapping[str, np.ndarray]
+    metadata: Mapping[str, Any]
+    trusted: TrustedModel | None
+
+    def cells(self) -> Cells:
+        """Which input belongs where."""
+        return Cells(**{name: self.arrays[f"cells.{name}"] for name in CELL_ARRAYS})
+
+
 def _build(
     tensors: dict[str, Tensor],
     metadata: dict[str, Any],
     network: nn.Module | None,
     trusted: TrustedModel | None,
 ) -> Model:
-    def array(name: str) -> np.ndarray:
-        return tensors[name].numpy()
-
     fields: dict[str, Any] = metadata["schema"]
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-    schema = Schema(**fields)
-    frame = Frame(
-        schema,
-        metadata["target"],
-        Scaling(array("frame.inputs.center"), array("frame.inputs.scale")),
-        Scaling(array("frame.outputs.center"), array("frame.outputs.scale")),
-    )
     network = _network(tensors, metadata["network"], network)
-    model: Model
-    if metadata["kind"] == "unconstrained":
-        model = unconstrained_model(network, frame)
-    elif metadata["kind"] == "direct":
-        assert trusted is not None
-        model = direct_model(network, frame, trusted, array("direct.half_width"))
-    elif metadata["kind"] == "monotone":
-        cells = Cells(**{name: array(f"cells.{name}") for name in CELL_ARRAYS})
-        affine = AffineModel(array("monotone.weights"), array("monotone.intercept"))
-        own = (array(f"monotone.{name}") for name in ("declared", "half_width", "pinned"))
-        declared, half_width, pinned = own
-        tether = MonotoneTether(affine, len(schema.states), declared, cells, half_width, pinned)
-        model = Model(network, frame, tether)  # type: ignore[arg-type]
-    else:
-        cells = Cells(**{name: array(f"cells.{name}") for name in CELL_ARRAYS})
-        own = {n.removeprefix("bounds."): v.numpy() for n, v in tensors.items()}
-        bounds = _bounds(metadata, own, schema)
-        model = constrained_model(network, frame, cells, bounds, operator=metadata["operator"])
+    arrays = {name: values.numpy() for name, values in tensors.items() if not name.startswith("network.")}
+    inputs, outputs = (
+        Scaling(arrays[f"frame.{side}.center"], arrays[f"frame.{side}.scale"])
+        for side in ("inputs", "outputs")
+    )
+    frame = Frame(Schema(**fields), metadata["target"], inputs, outputs)
+    model = _READERS[metadata["kind"]](_Held(network, frame, arrays, metadata, trusted))
     model.record = metadata["record"]
     return model.eval()
 
 
-def _bounds(metadata: dict[str, Any], arrays: dict[str, np.ndarray], schema: Schema) -> Bounds:
+def _read_direct(held: _Held) -> Model:
+    assert held.trusted is not None
+    return direct_model(held.network, held.frame, held.trusted, held.arrays["direct.half_width"])
+
+
+def _read_monotone(held: _Held) -> Model:
+    affine = AffineModel(held.arrays["monotone.weights"], held.arrays["monotone.intercept"])
+    declared, half_width, pinned = (
+        held.arrays[f"monotone.{name}"] for name in ("declared", "half_width", "pinned")
+    )
+    states = len(held.frame.schema.states)
+    tether = MonotoneTether(affine, states, declared, held.cells(), half_width, pinned)
+    return Model(held.network, held.frame, tether)
+
+
+def _read_celled(held: _Held) -> Model:
+    own = {name.removeprefix("bounds."): values for name, values in held.arrays.items()}
+    bounds = _bounds(held.metadata, own, held.frame.schema)
+    operator = held.metadata["operator"]
+    return constrained_model(held.network, held.frame, held.cells(), bounds, operator=operator)
+
+
+_READERS: dict[str, Callable[[_Held], Model]] = {
+    "unconstrained": lambda held: unconstrained_model(held.network, held.frame),
+    "direct": _read_direct,
+    "monotone": _read_monotone,
+    "interval": _read_celled,
+    _IN_FILES["affine"]: _read_celled,
+}
+"""What makes a model of what a file holds, by the format's name of its kind."""
+
+
+def _bounds(metadata: Mapping[str, Any], arrays: dict[str, np.ndarray], schema: Schema) -> Bounds:
     numbers = {name: metadata[name] for name in ("epsilon", "beta")}
     drawn = {name.removeprefix("over."): values for name, values in arrays.items()}
     numbers["over"] = distributions.read(metadata.get("over"), drawn, schema.inputs)

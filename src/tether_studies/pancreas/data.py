@@ -59,8 +59,8 @@ class Scenario:
 OBSERVED = Scenario(initial_glucose=(150.0, 190.0), carbohydrates=(50.0, 150.0))
 """D."""
 LOW_GLUCOSE = Scenario(initial_glucose=(120.0, 150.0), carbohydrates=(0.0, 0.0))
-"""Ω: low glucose and no carbohydrates, as in the traces that the paper's authors published. As all agree that there
-are no meals, a tether follows M exactly wherever there was no meal, in D as well."""
+"""Ω: low glucose and no carbohydrates, as in the traces that the paper's authors published. As all agree that
+there are no meals, a tether follows M exactly wherever there was no meal, in D as well."""
 
 
 def glucose_schema(*, insulin: str = "U", meal: str = "g") -> Schema:
