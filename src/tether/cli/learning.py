@@ -428,7 +428,7 @@ def _half_width(model: Model) -> dict[str, str]:
 
 def _domain(model: Model) -> dict[str, str]:
     """Where something is claimed: near memories, or in a box."""
-    bounds = model.bounds
+    bounds: Any = model.bounds
     if not model.tether.over_boxes:
         return {"coverage radius": f"{model.cells.radii.max():.4g} (scaled) at most"}
     limits = zip(model.schema.inputs, bounds.tree.lower, bounds.tree.upper, strict=True)
