@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tether.tethers.lookup import by_row
+
 
 class Asked(Protocol):
     """What knows M."""
@@ -93,19 +95,5 @@ def _(inputs: Tensor, number: int, outputs: int) -> Tensor:
     return inputs.new_empty(inputs.shape[0], outputs, inputs.shape[1])
 
 
-def _mapped(operator: Any) -> Any:
-    """Over a batch of tables all rows are asked at once."""
-
-    def mapped(
-        info: Any, dims: tuple[Any, ...], inputs: Tensor, number: int, outputs: int
-    ) -> tuple[Tensor, int]:
-        del info
-        tables = inputs.movedim(dims[0], 0)
-        found = operator(tables.flatten(0, 1), number, outputs)
-        return found.unflatten(0, tables.shape[:2]), 0
-
-    return mapped
-
-
 for _operator in (_answers, _slopes):
-    _operator.register_vmap(_mapped(_operator))
+    _operator.register_vmap(by_row(_operator))
