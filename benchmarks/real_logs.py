@@ -63,6 +63,7 @@ def rivals(trusted, seen, schema):
     observed = np.concatenate([part.next_states for part in seen])
     residual = schema.near(observed, answers) - answers
     scale = residual.std(axis=0)
+    scale[scale == 0] = 1.0  # an output that M knows exactly
     for name, kind in residual_models().items():
         with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
             found = make_pipeline(StandardScaler(), kind).fit(inputs, residual / scale)

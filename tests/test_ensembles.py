@@ -22,6 +22,10 @@ def test_members_answer_as_they_do_alone() -> None:
     assert torch.allclose(together, expected, rtol=1e-12, atol=1e-14)
     back = torch.stack([network(FEATURES) for network in ensemble.members()])
     assert torch.allclose(together, back, rtol=1e-9, atol=1e-12)
+    asked = torch.arange(50) % 3
+    assert torch.allclose(
+        ensemble.answer_each(FEATURES, asked), together[asked, torch.arange(50)], rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("widths", [((8, 8), (8, 8)), ((), (8, 8), (5,)), ((), ()), ((7,), ())])

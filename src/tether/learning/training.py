@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from tether.foundation.limits import MOST_STEPS, check_number, check_whole
 from tether.foundation.progress import Report
 from tether.learning.descent import constrain_in_training
 from tether.learning.losses import Multipliers, squared_error, violation
-from tether.model import Model
+from tether.model import Ensemble, Model
 from tether.tethers import RowLimits
 
 Loss = Literal["squared_error", "augmented_lagrangian"]
@@ -49,6 +49,9 @@ _WARM_SHARE = 4
 _MEMORY = 9.0
 """An ensemble is judged and kept by the mean of its weights over about the last ninth of the steps: where it
 is stopped early, the learning rate is still high, and the last steps alone are half chance."""
+
+_EARLY = 5
+"""Times more often than asked for an ensemble is judged, and for as many times as it would have been."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +367,7 @@ def train(
             run.step += 1
             if run.averages:
                 _take_mean(run)
-            if run.step % config.evaluate_every == 0 or run.step == config.steps:
+            if _is_judged(run):
                 with _averaged(run):
                     _evaluate(run, held_out, held_out_probes, float(loss.detach()))
                 run.seconds = already + time.monotonic() - started
@@ -398,6 +401,14 @@ def _out_of_patience(run: _Run) -> bool:
     if run.config.patience is None or not run.evaluations:
         return False
     return run.step - run.best_step >= run.config.patience * run.config.evaluate_every
+
+
+def _is_judged(run: _Run) -> bool:
+    """Ensembles, which learn fast, are judged more often at first: on small logs they are best early."""
+    every, step = run.config.evaluate_every, run.step
+    if run.averages and step < _EARLY * every:
+        every = max(1, every // _EARLY)
+    return step % every == 0 or step == run.config.steps
 
 
 def _learning_rate(config: TrainingConfig, step: int) -> float:
@@ -443,9 +454,11 @@ def _error_of_members(outputs: Tensor, target: Tensor, fold: Tensor, weight: Ten
     return ((error * learned).sum(dim=1) / learned.sum(dim=1).clamp_min(1)).sum()
 
 
-def _held_out_answers(outputs: Tensor, fold: Tensor | None) -> Tensor:
-    """(N, P) of a network, or at each row of the one of (K, N, P) that did not learn from it."""
-    return outputs if fold is None else outputs[fold, torch.arange(len(fold), device=fold.device)]
+def _held_out_answers(network: nn.Module, rows: _Rows) -> Tensor:
+    """(N, P) of a network, or at each row of that of an ensemble which did not learn from it."""
+    if rows.fold is None:
+        return network(rows.features)
+    return cast(Ensemble, network).answer_each(rows.features, rows.fold)
 
 
 def _update_multipliers(run: _Run) -> None:
@@ -500,7 +513,7 @@ def _evaluate(run: _Run, rows: _Rows, probes: _Rows, loss: float) -> None:
             f"(now {run.config.learning_rate})."
         )
     network, scale = run.model.network.eval(), torch.from_numpy(run.model.frame.outputs.scale)
-    raw = _held_out_answers(network(rows.features), rows.fold)
+    raw = _held_out_answers(network, rows)
     trusted, target, lower, upper = rows.values.unbind(1)
     outputs = _respond(run, raw, lower, upper)
     on_data = _squared(outputs - trusted, scale)

@@ -51,6 +51,17 @@ class Ensemble(nn.Module):
             values = torch.baddbmm(bias, torch.relu(values) if level else values, weight)
         return values
 
+    def answer_each(self, features: Tensor, member: Tensor) -> Tensor:
+        """(N, P) at each of the features (N, F), by the network of that number (N,) alone."""
+        answers = features.new_empty(len(features), self.biases[-1].shape[2])
+        for k in range(len(self)):
+            mine = (member == k).nonzero().squeeze(1)
+            values = (features[mine] - self.center) / self.scale
+            for level, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+                values = torch.addmm(bias[k], torch.relu(values) if level else values, weight[k])
+            answers[mine] = values
+        return answers
+
     def members(self) -> list[nn.Sequential]:
         """Each network for itself, from features as they are."""
         return [
