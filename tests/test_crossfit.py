@@ -87,6 +87,15 @@ def test_one_episode_alone_convinces_nobody() -> None:
     assert trusted_share(wanted, wanted, np.zeros(500)) == 0
 
 
+def test_of_a_few_episodes_that_differ_the_least_is_used() -> None:
+    """No interval over two episodes is above zero, however much each of them gains."""
+    wanted = np.concatenate([np.full(50, 10.0), np.ones(50)])
+    episodes = np.arange(100) // 50
+    assert trusted_share(wanted / 0.8, wanted, episodes) == pytest.approx(0.8)
+    assert trusted_share(np.where(episodes == 0, wanted, 2 * wanted), wanted, episodes) == pytest.approx(0.5)
+    assert trusted_share(np.where(episodes == 0, wanted, -wanted), wanted, episodes) == 0
+
+
 @pytest.mark.parametrize(("degrees", "exact"), [(1, 12.706), (2, 4.303), (5, 2.571), (30, 2.042)])
 def test_student(degrees: int, exact: float) -> None:
     assert exact - 0.002 <= _t_quantile(degrees) <= 1.06 * exact

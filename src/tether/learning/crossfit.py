@@ -149,7 +149,8 @@ def trusted_share(correction: Array, wanted: Array, episodes: NDArray) -> float:
 
     What it takes from the squared error differs from episode to episode; it surely helps where the 95 %
     confidence interval of the mean (Student's t) is above zero. If that is so of the share that helps most,
-    by least squares, it is used; else the one that surely helps most: doubt shrinks a correction.
+    by least squares, it is used; else the one that surely helps most: doubt shrinks a correction. Of a few
+    episodes no interval says anything; what each of them asks for at least is used in any case.
 
     Args:
         correction: (N,) held out.
@@ -166,7 +167,8 @@ def trusted_share(correction: Array, wanted: Array, episodes: NDArray) -> float:
     error = helped.std(axis=1, ddof=1) / np.sqrt(len(size))
     surely = helped.mean(axis=1) - _t_quantile(len(size) - 1) * error
     best = -1 if surely[-1] > 0 else int(np.argmax(surely))
-    return float(gains[best]) if surely[best] > 0 else 0.0
+    agreed = np.divide(along, size, out=np.zeros_like(size), where=size > 0).min()
+    return max(float(gains[best]) if surely[best] > 0 else 0.0, float(np.clip(agreed, 0.0, 1.0)))
 
 
 def harmless_share(correction: Array, wanted: Array) -> float:
