@@ -16,7 +16,7 @@ from tether.export import compiling, export
 from tether.export.c import search
 from tether.export.c.layers import layers_of
 from tether.export.c.network import pack
-from tether.export.c.numbers import literal, table
+from tether.export.c.numbers import literal, records, table
 from tether.export.c.search import grow
 from tether.export.verifying import verify
 from tether.foundation.errors import CertificateError
@@ -43,6 +43,16 @@ def test_literals_are_exact():
 
 def test_an_empty_table_has_one_number():
     assert table("int", "none", []) == "static const int none[1] = {\n    0\n};\n"
+
+
+def test_a_word_that_is_longer_than_a_line_has_one_of_its_own():
+    text = records("long", "kind", [["1" * 120], ["2"]])
+    assert text.splitlines() == [
+        "static const struct kind long[2] = {",
+        f"    {{{'1' * 120}}},",
+        "    {2}",
+        "};",
+    ]
 
 
 def evaluate(layers, features):

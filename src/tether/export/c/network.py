@@ -159,7 +159,7 @@ def _cut_off(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 _PANEL = """
-/* Sums of products in their order, four of them before a sum is put back. */
+/* Sums of products, four of them in pairs before a sum is put back: none waits for more than one other. */
 static void @_panelsPANEL(const NET *restrict in, NET *restrict out, const NET *restrict weights,
                           const NET *restrict bias, const int *restrict span, int panels)
 {
@@ -171,12 +171,9 @@ static void @_panelsPANEL(const NET *restrict in, NET *restrict out, const NET *
         for (j = 0; j + 4 <= count; j += 4) {
             const NET one = at[j], two = at[j + 1], three = at[j + 2], four = at[j + 3];
             for (t = 0; t < PANEL; ++t) {
-                NET total = out[t];
-                total += weights[t] * one;
-                total += weights[PANEL + t] * two;
-                total += weights[2 * PANEL + t] * three;
-                total += weights[3 * PANEL + t] * four;
-                out[t] = total;
+                const NET first = weights[t] * one + weights[PANEL + t] * two;
+                const NET second = weights[2 * PANEL + t] * three + weights[3 * PANEL + t] * four;
+                out[t] += first + second;
             }
             weights += 4 * PANEL;
         }

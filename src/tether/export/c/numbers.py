@@ -46,7 +46,7 @@ def records(name: str, kind: str, rows: Iterable[Iterable[str]]) -> str:
 def _lines(words: list[str]) -> str:
     lines, line, length = [], [], 0
     for word in words:
-        if length + len(word) > _WIDTH:
+        if line and length + len(word) > _WIDTH:
             lines.append("    " + ", ".join(line) + ",")
             line, length = [], 0
         line.append(word)

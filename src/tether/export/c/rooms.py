@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from tether.data import HALF_TURN
-from tether.export.c.numbers import literal, records, table
+from tether.export.c.numbers import literal, table
 from tether.export.c.search import search_code
+from tether.export.c.trees import Tree, tree_code
 from tether.model import Model
 from tether.model.single import single_precision
 from tether.model.single.rounding import HALF_TURN as SINGLE_HALF_TURN
@@ -158,14 +159,14 @@ def _affine(model: Model) -> str:
         "pinned": tether["pinned"],
         "pinned_rate": tether["pinned_rate"],
     }
-    tree = {name: tether[f"leaves.{name}"] for name in ("roots", "cut", "threshold", "left", "right")}
+    tree = _tree(tether, ("leaves.lower", "leaves.upper"), cells.centers)
     before = "for (d = 0; d < @_INPUTS; ++d) gaps[d] = x[d] - @_reference[d];"
     code = _away(rows.bending(_LEAVES), "gaps[uses[{}]]").replace("SPREAD", "row[1] + width")
     code = code.replace("BEFORE", before)
     return "".join(
         [
             search_code(cells.memories, cells.scale, None, "double"),
-            _tree(tree, rows.starts, len(cells.scale), "double"),
+            tree_code(tree, rows.starts, "double"),
             rows.code("double"),
             _tables("double", tables),
             _constants(tether["pinned_rate"]),
@@ -198,7 +199,7 @@ def _affine_single(model: Model) -> str:
     return "".join(
         [
             search_code(own["centers"], None, own["inverse_scale"], "float"),
-            _tree(own, rows.starts, len(own["inverse_scale"]), "float"),
+            tree_code(_tree(own, ("box_lower", "box_upper"), own["centers"]), rows.starts, "float"),
             rows.code("float"),
             _tables("float", tables),
             _constants(own["pinned_rate"]),
@@ -294,21 +295,6 @@ def _without_size(code: str) -> str:
 
 
 _LEAVES = """
-/* Two levels of the tree of each output, of all before the next two: none waits for another. What is below 0
- * is the row of a leaf, and stays. */
-static int @_descend(const REAL *x, int *leaf)
-{
-    int q, done = -1;
-    for (q = 0; q < @_OUTPUTS; ++q) {
-        const struct @_node *at = &@_nodes[leaf[q] < 0 ? 0 : leaf[q]];
-        const int upper = !(x[at->cut[0]] < at->threshold[0]);
-        const int next = at->below[2 * upper + !(x[at->cut[1 + upper]] < at->threshold[1 + upper])];
-        leaf[q] = leaf[q] < 0 ? leaf[q] : next;
-        done &= leaf[q];
-    }
-    return done < 0;
-}
-
 /* What is known of a leaf is fetched before it is needed. */
 #ifdef __GNUC__
 #define FETCH(at) __builtin_prefetch(at)
@@ -319,7 +305,7 @@ static int @_descend(const REAL *x, int *leaf)
 static void @_begin(const REAL *x, struct @_room *room)
 {
     int q, k;
-    for (q = 0; q < @_OUTPUTS; ++q) room->leaf[q] = @_roots[q];
+    @_enter_trees(x, room->leaf);
     while (!@_descend(x, room->leaf)) continue;
     for (q = 0; q < @_OUTPUTS; ++q) {
         const int length = 3 + @_PARTS * (@_use[q + 1] - @_use[q])MORE;
@@ -592,36 +578,14 @@ def _constants(rate: np.ndarray) -> str:
     return f"enum {{ @_PINS = {int((rate > 0).any())} }};\n"
 
 
-def _tree(tree: dict[str, np.ndarray], starts: np.ndarray, inputs: int, kind: str) -> str:
-    """Nodes of two levels, from the roots down: three cuts, and what is below; a leaf is -1 less its row.
-
-    Where there is a leaf after one level, a second cut beneath has it on both sides.
-    """
-    cut, threshold, below = tree["cut"], tree["threshold"], (tree["left"], tree["right"])
-    order: list[int] = []
-
-    def placed(node: int) -> int:
-        if cut[node] < 0:
-            return -1 - int(starts[below[0][node]])
-        order.append(node)
-        return len(order) - 1
-
-    roots, rows = [placed(int(root)) for root in tree["roots"]], []
-    for node in order:  # which grows on the way
-        sides = [int(side[node]) for side in below]
-        branches = [node, *(side if cut[side] >= 0 else node for side in sides)]
-        ends = [int(side[own]) if cut[own] >= 0 else own for own in sides for side in below]
-        cuts = [literal(float(threshold[own]), kind) for own in branches]
-        parts = cuts, [placed(end) for end in ends], [int(cut[own]) for own in branches]
-        rows.append([f"{{{', '.join(map(str, part))}}}" for part in parts])
-    whole = "unsigned char" if inputs < 256 else "int"
-    return "".join(
-        [
-            f"struct @_node {{ REAL threshold[3]; int below[4]; {whole} cut[3]; }};\n",
-            records("@_nodes", "@_node", rows or [("{0}", "{0}", "{0}")]),
-            table("int", "@_roots", roots),
-        ]
+def _tree(own: dict[str, np.ndarray], box: tuple[str, str], likely: np.ndarray) -> Tree:
+    """From the buffers of a tether; `box` has the names of its ends."""
+    prefix = "leaves." if "leaves.roots" in own else ""
+    roots, cut, threshold, left, right = (
+        own[f"{prefix}{name}"] for name in ("roots", "cut", "threshold", "left", "right")
     )
+    lower, upper = (own[name] for name in box)
+    return Tree(roots, cut, threshold, left, right, lower, upper, likely)
 
 
 def _tables(kind: str, tables: dict[str, np.ndarray]) -> str:
