@@ -43,3 +43,21 @@ def test_the_rest_of_the_box_is_certified(trusted, delta, tmp_path):
     again = tether.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.predict(inputs[:, :2], inputs[:, 2:]), found.next_states)
     assert tether.verify(tmp_path / "model.safetensors", trusted).verified
+
+
+def barely(states, controls):
+    """Bends along the product; that it is not defined all over the box is the first input's doing."""
+    level = states[:, 0] - 1e-4 * states[:, 0] / (0.95 + states[:, 0])
+    return np.column_stack([level, states[:, 1] + 0.1 * states[:, 1] * controls[:, 0] + level])
+
+
+def test_leaves_are_cut_along_what_makes_them_known():
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(-0.9, 1, (600, 2)), rng.uniform(-1, 1, (600, 1))
+    after = barely(states, controls) + 0.003 * np.sin(3 * states)
+    rows = tether.Transitions.from_arrays(states, controls, after, episodes=np.arange(600) // 20)
+    config = tether.FitConfig(leaves=300, hidden=(4,), memories=20, training=TrainingConfig(steps=5))
+    model = tether.fit(rows, trusted=barely, config=config)
+    found = model.predict(states, controls, details=True)
+    assert found.in_domain.mean() > 0.95
+    assert np.median(found.delta, axis=0).max() < 0.02

@@ -260,7 +260,35 @@ class _Growth:
             unknown[by_rows] = True
             direction = np.where(unknown, self.direction(wanting, bend.shares), direction)
         first = np.union1d(by_rows, by_size)[:quota]
-        return wanting[first], direction[first]
+        return wanting[first], self._knowing(wanting[first], direction[first], near[wanting[first]] > 0)
+
+    def _knowing(self, chosen: Numbers, direction: Numbers, asked: NDArray[np.bool_]) -> Numbers:
+        """Of leaves of which nothing is known, the input to cut that leaves a half of which something is.
+
+        That M is not defined all over a leaf may be the doing of an input along which it hardly bends. Tried
+        where it is asked for, for what a pole that no rows are near leaves is not worth knowing.
+        """
+        unknown = np.flatnonzero(asked & ~np.isfinite(self.leaves.remainder[chosen]))
+        if not len(unknown):
+            return direction
+        leaves, output = chosen[unknown], self.output[chosen[unknown]]
+        low, high = self.low[leaves], self.high[leaves]
+        found, least = self.direction(leaves), np.full(len(leaves), np.inf)  # else the widest
+        for column in range(low.shape[1]):
+            able = self.bends[output, column] & ((high - low)[:, column] / self.extent[column] > _THINNEST)
+            if not able.any():
+                continue
+            upper, lower = high[able].copy(), low[able].copy()
+            upper[:, column] = lower[:, column] = 0.5 * low[able, column] + 0.5 * high[able, column]
+            halves = np.concatenate([low[able], lower]), np.concatenate([upper, high[able]])
+            left = self.expander.expand(np.tile(output[able], 2), *halves).remainder
+            left = left.reshape(2, -1).min(axis=0)
+            better = left < least[able]
+            rows = np.flatnonzero(able)[better]
+            found[rows], least[rows] = column, left[better]
+        direction = direction.copy()
+        direction[unknown] = found
+        return direction
 
     def direction(self, chosen: Numbers, seen: Array | None = None) -> Numbers:
         """The input to cut of each leaf chosen; -1: none is left.
