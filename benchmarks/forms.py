@@ -1,9 +1,11 @@
 """Textbook and benchmark systems in the form they are usually written in: loaded, fitted, evidence, delta.
 
-    python benchmarks/forms.py [--only lorenz,bicycle]
+    python benchmarks/forms.py [--only lorenz,bicycle] [--fmus FOLDER]
 
-Each is a rate of change in SymPy, CasADi or NumPy, of which one step of RK4 is taken; a step in torch, ONNX or MuJoCo,
-or an FMU. Data are 300 random rows of its box, of M itself moved by a hundredth of its change; the fit is tiny, for
+Each is a rate of change in SymPy, CasADi or NumPy, of which one step of RK4 is taken; a step in torch, ONNX or MuJoCo;
+or an FMU of others, of those in FOLDER that are known here: `bouncingBall.fmu` is in the source archive of PyFMI 2.5
+(`src/pyfmi/examples/files/FMUs/ME2.0`), `VanDerPol.fmu` and `BouncingBall.fmu` are Reference-FMUs (folder 2.0 of their
+release). Data are 300 random rows of its box, of M itself moved by a hundredth of its change; the fit is tiny, for
 delta and evidence rest on M and its box alone. Prints a row for each: form, evidence, median delta at these rows
 against the largest change there, of the output where that is most, and seconds of one core until the fit was done.
 Models of packages that are not installed are left out, and said to be.
@@ -178,6 +180,10 @@ def mujoco_systems():
     }
 
 
+FMUS = {"bouncingBall": [(0, 2), 3], "BouncingBall": [(0, 2), 3], "VanDerPol": [2, 2]}
+"""Half widths of the box, by the name of the file; all are stepped by 0.05."""
+
+
 def torch_systems():
     """By name: a module that steps, half widths."""
     import torch
@@ -188,7 +194,7 @@ def torch_systems():
     return {"network of 8": (net, [1, 1, 1])}
 
 
-def all_models():
+def all_models(fmus):
     """Name, form, model, half widths, how many states."""
     for name, (inputs, rates, states, step, half) in sympy_systems().items():
         yield name, "SymPy, RK4", lambda i=inputs, r=rates, s=step: tether.discretise((i, r), s), half, states
@@ -206,6 +212,9 @@ def all_models():
         yield name, "torch", lambda m=module: tether.load_trusted(m), half, 2
     for name, (path, half) in onnx_systems().items() if find_spec("onnx") else ():
         yield name, "ONNX", lambda p=path: tether.load_trusted(p), half, 2
+    for path in sorted(fmus.glob("*.fmu")) if fmus else ():
+        if path.stem in FMUS:
+            yield path.name, "FMU", lambda p=path: tether.load_trusted(p, step=0.05), FMUS[path.stem], 2
     if not (find_spec("mujoco") and find_spec("gymnasium")):
         print("MuJoCo or Gymnasium is not installed: their models are left out")
         return
@@ -239,11 +248,13 @@ def fitted(load, half, states):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default=size("", "duffing,CSTR (do-mpc)"))
-    only = set(filter(None, parser.parse_args().only.split(",")))
+    parser.add_argument("--fmus", type=Path)
+    asked = parser.parse_args()
+    only = set(filter(None, asked.only.split(",")))
     print("| model | form | evidence | median delta / largest change, worst output | seconds |")
     print("|---|---|---|---|---|")
     count = 0
-    for name, form, load, half, states in all_models():
+    for name, form, load, half, states in all_models(asked.fmus):
         if only and name not in only:
             continue
         start = time.process_time()

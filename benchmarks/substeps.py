@@ -1,11 +1,10 @@
 """What substeps do to an enclosure: RK4 of pendulum, cart-pole and quadrotor over one leaf.
 
-    python benchmarks/substeps.py [--substeps 1,10,50,200] [--systems pendulum,cart-pole,quadrotor] [--figure]
+    python benchmarks/substeps.py [--substeps 1,10,50,200] [--steps 0.05,0.5] [--systems pendulum,cart-pole,quadrotor]
 
-Prints, per system and number of substeps of one step of 0.05 s, the largest remainder of M's first-order
-model over a leaf (slopes' widths times half widths, by the mean-value form of the whole composition), its
-ratio to that with one substep, the width of M's range likewise, nodes and seconds. With `--figure` also draws
-docs/images/substeps.png: this, and the width of a range that is carried from substep to substep as a box.
+Prints, per length of M's step, system and number of substeps, the largest remainder of M's first-order model over
+a leaf (slopes' widths times half widths, by the mean-value form of the whole composition), its ratio to that with
+one substep, the width of M's range likewise, nodes and seconds. With all of them also draws docs/images/substeps.png.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from matplotlib.figure import Figure
 
 import tether
 from sizes import TINY, size
-from tether.programs import enclose, enclose_range, trace
+from tether.programs import enclose, trace
 from tether.report.figures import as_png, styled
 
 
@@ -64,66 +63,63 @@ SYSTEMS = {
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--substeps", default=size("1,10,50,200", "1,2"))
+    parser.add_argument("--steps", default=size("0.05,0.5", "0.05"))
     parser.add_argument("--systems", default=size(",".join(SYSTEMS), "pendulum"))
-    parser.add_argument("--figure", action="store_true", default=TINY)
     asked = parser.parse_args()
-    curves: dict[str, list[tuple[int, float, float]]] = {}
-    print("| system | substeps | remainder | to one substep | range | to one substep | nodes | seconds |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in asked.systems.split(","):
-        rate, centre, half, states = SYSTEMS[name]
-        low, high = np.subtract(centre, half)[None], np.add(centre, half)[None]
-        first = None
-        for substeps in map(int, asked.substeps.split(",")):
-            start = time.process_time()
-            function = tether.discretise(rate, 0.05, substeps=substeps).function
-            # Rows of a batch are checked once when a model is fitted; here one row is enough.
-            program = trace(function, states=states, controls=len(half) - states, batches=False)
-            found = enclose(program, low, high, states=states)
-            remainder = ((found.jacobian_upper - found.jacobian_lower)[0] @ half).max()
-            width = (found.upper - found.lower).max()
-            first = first or (remainder, width)
-            carried = by_boxes(rate, low, high, states, substeps) if asked.figure else np.nan
-            curves.setdefault(name, []).append((substeps, remainder / first[0], carried / first[1]))
-            seconds = time.process_time() - start
-            print(
-                f"| {name} | {substeps} | {remainder:.4g} | {remainder / first[0]:.4f} | {width:.4g} | "
-                f"{width / first[1]:.4f} | {len(program)} | {seconds:.1f} |",
-                flush=True,
-            )
-    if asked.figure:
+    curves: dict[tuple[float, str], list[tuple[int, float]]] = {}
+    print(
+        "| system | step | substeps | remainder | to one substep | range | to one substep | nodes | seconds |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for step in map(float, asked.steps.split(",")):
+        for name in asked.systems.split(","):
+            curves[step, name] = measured(name, step, list(map(int, asked.substeps.split(","))))
+    if TINY or (asked.systems, asked.steps) == (parser.get_default("systems"), parser.get_default("steps")):
         draw(curves)
 
 
-def by_boxes(rate, low, high, states, substeps):
-    """The width of M's range where each substep is given the box that the one before it ends in."""
-    function = tether.discretise(rate, 0.05 / substeps).function
-    program = trace(function, states=states, controls=low.shape[1] - states, batches=False)
-    low, high = low.copy(), high.copy()
-    for _ in range(substeps):
-        found = enclose_range(program, low, high, states=states)
-        low[:, :states], high[:, :states] = found.lower, found.upper
-    return (high - low)[:, :states].max()
+def measured(name, step, counts):
+    """(substeps, remainder to that of one substep)."""
+    rate, centre, half, states = SYSTEMS[name]
+    low, high = np.subtract(centre, half)[None], np.add(centre, half)[None]
+    rows, first = [], None
+    for substeps in counts:
+        start = time.process_time()
+        function = tether.discretise(rate, step, substeps=substeps).function
+        # Rows of a batch are checked once when a model is fitted; here one row is enough.
+        program = trace(function, states=states, controls=len(half) - states, batches=False)
+        found = enclose(program, low, high, states=states)
+        seconds = time.process_time() - start
+        remainder = ((found.jacobian_upper - found.jacobian_lower)[0] @ half).max()
+        width = (found.upper - found.lower).max()
+        first = first or (remainder, width)
+        rows.append((substeps, remainder / first[0]))
+        print(
+            f"| {name} | {step} | {substeps} | {remainder:.4g} | {remainder / first[0]:.4f} | {width:.4g} | "
+            f"{width / first[1]:.4f} | {len(program)} | {seconds:.1f} |",
+            flush=True,
+        )
+    return rows
 
 
 def draw(curves):
-    """As one program, and box by box, on log axes."""
+    """A panel for each step."""
     colours = ("#0072B2", "#D55E00", "#009E73")
+    steps = list(dict.fromkeys(step for step, _ in curves))
     with styled():
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        figure = Figure(figsize=(8.6, 3.2), layout="constrained")
         FigureCanvasAgg(figure)
-        axis = figure.subplots()
-        for (name, rows), colour in zip(curves.items(), colours, strict=False):
-            substeps, whole, carried = np.array(rows).T
-            axis.plot(substeps, whole, marker="o", color=colour, label=f"{name}, one program")
-            axis.plot(
-                substeps, carried, marker="s", linestyle="--", color=colour, label=f"{name}, box by box"
-            )
-        axis.set(xscale="log", yscale="log", xlabel="substeps of one step of 0.05 s")
-        axis.set_ylabel("to that of one substep")
-        axis.set_xticks(substeps, [f"{int(k)}" for k in substeps])
-        axis.minorticks_off()
-        axis.legend(fontsize=8, ncols=2)
+        panels = figure.subplots(1, len(steps), squeeze=False, sharey=True)[0]
+        for axis, step in zip(panels, steps, strict=True):
+            kept = {name: rows for (own, name), rows in curves.items() if own == step}
+            for (name, rows), colour, marker in zip(kept.items(), colours, "os^", strict=False):
+                substeps, ratio = np.array(rows).T
+                axis.plot(substeps, ratio, marker=marker, color=colour, label=name)
+            axis.set(xscale="log", ylim=(0, 1.5), xlabel="substeps", title=f"one step of {step:g} s")
+            axis.set_xticks(substeps, [f"{int(k)}" for k in substeps])
+            axis.minorticks_off()
+        panels[0].set_ylabel("remainder, to that of one substep")
+        panels[0].legend()
         if not TINY:
             path = Path(__file__).parent.parent / "docs" / "images" / "substeps.png"
             path.write_bytes(as_png(figure))

@@ -286,6 +286,18 @@ def test_what_has_no_meaning_as_a_model_is_refused() -> None:
         check_trusted(as_trusted(lambda s, u: torch.stack([s[:, 0], s[:, 1]])), INPUTS, SCHEMA)
 
 
+def test_symbols_in_another_order_than_the_columns_are_noticed() -> None:
+    sympy = pytest.importorskip("sympy")
+    angle, speed, torque = sympy.symbols("angle speed torque")
+    rate = ([torque, angle, speed], [speed, torque, angle])
+    with pytest.raises(
+        TrustedModelError, match=r"order of the columns, angle, speed, torque; got torque, angle"
+    ):
+        check_trusted(as_trusted(rate), INPUTS, SCHEMA)
+    with pytest.raises(TrustedModelError, match="order of the columns"):
+        check_trusted(tether.discretise(rate, 0.1), INPUTS, SCHEMA)
+
+
 def test_symbols_of_mechanics_are_symbols() -> None:
     sympy = pytest.importorskip("sympy")
     time, torque = sympy.Symbol("t"), sympy.Symbol("torque")

@@ -22,7 +22,10 @@ console = make_console()
 
 ModelPath = Annotated[Path, typer.Argument(help="A model file, or the folder of a run.")]
 TrustedSpec = Annotated[
-    str, typer.Option(help="The trusted model: module:name or file.py:name, a function or a TrustedModel.")
+    str,
+    typer.Option(
+        help="The trusted model: module:name or file.py:name, in any form, or an .onnx, .fmu or .xml file."
+    ),
 ]
 Scheduler = Annotated[
     str | None,

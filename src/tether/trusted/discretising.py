@@ -7,12 +7,13 @@ that is from the exact solution of the differential equation is not bounded here
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from tether.foundation.limits import check_number, check_whole
 from tether.trusted.accepting import as_trusted
 from tether.trusted.forms.writing import compiled, number_text, plain
-from tether.trusted.model import Translation, TrustedModel
+from tether.trusted.model import TrustedModel
 
 Method = Literal["rk4", "euler", "semi-implicit"]
 _MOST_SUBSTEPS = 10_000
@@ -45,7 +46,7 @@ def discretise(rate: Any, step: float, *, method: Method = "rk4", substeps: int 
         return compiled([*lines, "    return states"], {"rate": function}, f"{known.name}_{method}")
 
     of = known.translation
-    translation = None if of is None else Translation(of.form, integrated(of.original), of.tolerance)
+    translation = None if of is None else replace(of, original=integrated(of.original))
     return TrustedModel(
         integrated(known.function), jobs=known.jobs, translation=translation, black_box=known.black_box
     )

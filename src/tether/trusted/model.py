@@ -46,11 +46,13 @@ class Translation:
         form: SymPy, CasADi, torch, ONNX or JAX.
         original: its own values, as a function of (states, controls); NaN where it has none.
         tolerance: how far the two may be apart, times 1 + the size of the value: its own roundings.
+        inputs: what it calls its inputs, in its order; empty where they have no names.
     """
 
     form: str
     original: Function
     tolerance: float = 1e-9
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +220,12 @@ def check_trusted(trusted: TrustedModel, inputs: Array, schema: Schema) -> None:
         inputs: (N, D) rows to try it on; the first, the last and a few between are taken.
         schema: what the columns mean.
     """
+    names = () if trusted.translation is None else trusted.translation.inputs
+    if names != tuple(schema.inputs) and sorted(names) == sorted(schema.inputs):
+        raise TrustedModelError(
+            f"`trusted` must have its inputs in the order of the columns, {', '.join(schema.inputs)}; got "
+            f"{', '.join(names)}. Reorder one of them."
+        )
     dx = len(schema.states)
     rows = np.unique(np.linspace(0, len(inputs) - 1, 32).astype(np.int64))
     states, controls = inputs[rows, :dx], inputs[rows, dx:]

@@ -79,7 +79,9 @@ def _read(pair: Any, *, states: int | None = None, controls: int | None = None) 
         if any(out.has(sympy.I, sympy.zoo, sympy.nan, sympy.oo, -sympy.oo) for out in outputs):
             raise ValueError(f"`trusted` must be of real, finite numbers: {error}.") from None
         return as_it_is(error, _original(sympy, inputs, outputs, None), "sympy_model")
-    return TrustedModel(function, translation=Translation("SymPy", _original(sympy, inputs, outputs, "math")))
+    called = tuple(str(entry) for entry in renamed)
+    original = _original(sympy, inputs, outputs, "math")
+    return TrustedModel(function, translation=Translation("SymPy", original, inputs=called))
 
 
 def _original(
