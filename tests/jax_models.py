@@ -93,8 +93,7 @@ def main() -> None:
     with pytest.raises(ValueError, match="states=2, controls=1"):
         as_trusted(jax.jit(pendulum))
     for wrong, words in ((halved, "`div` of int64"), (narrowed, "float32"), (wrapped, "`mul` of int8")):
-        with pytest.raises(ValueError, match=words):
-            as_trusted(jax.jit(wrong), states=2, controls=1)
+        assert words in as_trusted(jax.jit(wrong), states=2, controls=1).black_box
     print(f"{done} models")
 
 

@@ -57,7 +57,7 @@ def _read(given: Any, *, states: int | None = None, controls: int | None = None)
     try:
         function = _translated(onnx, graph, fixed, inputs, name, np.dtype(kind).itemsize)
     except UntranslatedError as error:
-        return as_it_is(error, _original(*about, alone=kind != np.float64), name)
+        return as_it_is(error, _original(*about, alone=True), name)
     original = _original(*about)
     tolerance = 1e-9 if kind == np.float64 else _SINGLE
     return TrustedModel(function, translation=Translation("ONNX", original, tolerance))
@@ -80,7 +80,7 @@ def _translated(
 def _original(
     runtime: Any, content: bytes, names: list[str], kind: Any, *, alone: bool = False
 ) -> Callable[[Array, Array], Array]:
-    """By ONNX Runtime; with `alone` row by row, for in float32 a batch may be rounded otherwise."""
+    """By ONNX Runtime; with `alone` row by row, as others may be rounded or counted with a row."""
 
     def original(states: Array, controls: Array) -> Array:
         session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
