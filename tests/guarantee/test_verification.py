@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import tether
 from tether import cli
 from tether.claims.attack import attack
+from tether.evidence import LEVELS
 from tether.files.storage import load, save
 from tether.fitting import CONSTRAINED, TETHERED, FitConfig, prepare, train_method
 from tether.foundation.errors import CertificateError, StorageError
@@ -24,6 +25,7 @@ from tether.trusted import TrustedModel
 from tether.verification.draws import Draws, refuted
 from tether.verification.graph import UnboundedError
 from tether.verification.interpreter import enclose
+from tether.verification.levels import level_of
 from tether.verification.tracing import trace
 from tether_studies import parked_car
 
@@ -270,6 +272,20 @@ def test_a_stronger_word_for_the_evidence_is_refused(car):
     rewrite(path, lambda arrays, metadata: metadata.update(evidence="certain"))
     with pytest.raises(StorageError, match="`evidence` must be one of .*'certain'"):
         tether.verify(path, parked_car.TRUSTED)
+
+
+def test_levels_are_to_verify_what_they_are_to_whoever_built():
+    """Two tables that share nothing; a level that only one of them has is refused."""
+    for level in LEVELS:
+        own = level_of(level.name)
+        assert (own.claims, own.everywhere, own.by_code) == (
+            level.certifies,
+            level.everywhere,
+            level.encloses,
+        )
+        assert own.of_a_share == (level.draws > 0)
+    with pytest.raises(CertificateError, match="evidence 'hunch' is not a level that is known"):
+        level_of("hunch")
 
 
 def test_nothing_to_verify(cars):
