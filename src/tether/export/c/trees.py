@@ -134,7 +134,9 @@ class _Grid:
             if not found or max(found) <= saved:
                 break
             saved, bits = max(found), tried[int(np.argmax(found))]
-        return bits
+        # Tables that spare less than half of the way cost as much in the caches.
+        whole = self.tree.depths[self._walk(root, dict.fromkeys(inputs, _MOST_BITS), likely)].sum()
+        return bits if 2 * saved >= whole else {}
 
     def entries(self, output: int) -> NDArray[np.int64]:
         """(E,) the node where the search of an output begins, by the place that its bits give."""
