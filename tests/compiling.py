@@ -27,11 +27,14 @@ def solving(states, controls):
 
 
 def programs() -> None:
-    """The interpreter of M as a program, without linear systems and with them."""
+    """The interpreter of M as a program, without linear systems and with them; steps of M's own sets."""
+    from tether.claims.tubes import Reaching
+    from tether.data import make_schema
     from tether.programs import enclose
 
     enclose(swinging, -np.ones((1, 3)), np.ones((1, 3)), states=2)
     enclose(solving, -np.ones((1, 3)), np.ones((1, 3)), states=2)
+    Reaching(swinging, make_schema(["x", "v"], ["u"]))([0.0, 0.0], [[0.0]])
 
 
 def geometry() -> None:

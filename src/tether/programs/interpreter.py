@@ -513,6 +513,51 @@ def _is_step(operation):
     return steps or operation == codes.FLOOR_DIVIDE or operation == codes.NUMBER
 
 
+def _node(version: int) -> Any:
+    """The kernel for one node, cached on disk; `version` is part of what the cache knows it by."""
+
+    @numba.njit(nogil=True, error_model="numpy", cache=True)
+    def work_out(tape, k, low, high, error, dlow, dhigh, scratch, effort, lanes):
+        """Fills so many lanes of a node, neither a constant nor an input; those before it are known."""
+        if version < 0:
+            return
+        operation = tape.operations[k]
+        if operation == codes.WHERE:
+            for lane in range(lanes):
+                _choose(tape, k, low, high, error, dlow, dhigh, effort, lane)
+            return
+        for lane in range(lanes):
+            _evaluate(tape, k, low, high, lane)
+        if effort == 0 or codes.LESS <= operation <= codes.NOT:
+            return
+        if _is_step(operation):
+            _derive_step(tape, k, low, high, dlow, dhigh, lanes)
+        elif operation == codes.MINIMUM or operation == codes.MAXIMUM:
+            for lane in range(lanes):
+                _extreme(tape, k, low, high, error, dlow, dhigh, lane)
+        else:
+            if effort > 1:
+                for lane in range(lanes):
+                    error[k, lane] = _error_of(tape, k, low, high, error, lane)
+            if tape.columns[k + 1] > tape.columns[k]:
+                _derive(tape, k, low, high, dlow, dhigh, scratch, lanes)
+
+    return work_out
+
+
+def _version() -> int:
+    """A number for the sources that kernels are compiled from: Numba's cache looks at this file alone."""
+    sources = [Path(module.__file__ or "") for module in (codes, elementary, rounding, systems, tables)] + [
+        Path(__file__)
+    ]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
+    return int.from_bytes(digest.digest()[:7], "big")
+
+
+VERSION = _version()
+work_out = _node(VERSION)
+
+
 @inlined
 def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort, lanes):
     """Fills so many lanes of the registers; row `lane` of `lower` and `upper` is the box of that lane."""
@@ -528,25 +573,7 @@ def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort
             if effort > 0:
                 dlow[tape.columns[k]], dhigh[tape.columns[k]] = 1.0, 1.0
             continue
-        if operation == codes.WHERE:
-            for lane in range(lanes):
-                _choose(tape, k, low, high, error, dlow, dhigh, effort, lane)
-            continue
-        for lane in range(lanes):
-            _evaluate(tape, k, low, high, lane)
-        if effort == 0 or codes.LESS <= operation <= codes.NOT:
-            continue
-        if _is_step(operation):
-            _derive_step(tape, k, low, high, dlow, dhigh, lanes)
-        elif operation == codes.MINIMUM or operation == codes.MAXIMUM:
-            for lane in range(lanes):
-                _extreme(tape, k, low, high, error, dlow, dhigh, lane)
-        else:
-            if effort > 1:
-                for lane in range(lanes):
-                    error[k, lane] = _error_of(tape, k, low, high, error, lane)
-            if tape.columns[k + 1] > tape.columns[k]:
-                _derive(tape, k, low, high, dlow, dhigh, scratch, lanes)
+        work_out(tape, k, low, high, error, dlow, dhigh, scratch, effort, lanes)
 
 
 def registers(tape: Tape) -> tuple[Any, ...]:
@@ -592,13 +619,4 @@ def _compiled(version: int) -> Any:
     return interpret_boxes
 
 
-def _version() -> int:
-    """A number for the sources that kernels are compiled from: Numba's cache looks at this file alone."""
-    sources = [Path(module.__file__ or "") for module in (codes, elementary, rounding, systems, tables)] + [
-        Path(__file__)
-    ]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
-    return int.from_bytes(digest.digest()[:7], "big")
-
-
-interpret_boxes = _compiled(_version())
+interpret_boxes = _compiled(VERSION)

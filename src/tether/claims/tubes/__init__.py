@@ -2,10 +2,13 @@
 
 from tether.claims.tubes.attacking import TubeAttack, attack_tube
 from tether.claims.tubes.making import Tube, tube
+from tether.claims.tubes.reaching import Reached, Reaching
 from tether.claims.tubes.storing import load_tube, save_tube
 from tether.claims.tubes.system import SystemBand, calibrate_system, nominal
 
 __all__ = [
+    "Reached",
+    "Reaching",
     "SystemBand",
     "Tube",
     "TubeAttack",

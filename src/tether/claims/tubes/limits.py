@@ -91,8 +91,6 @@ class TubeLimits(ABC):
 
     proved: bool
     target: str
-    boxed: bool = False
-    """Whether steps may rest on a box beside the set: such tubes are not shown again from a file."""
     weights: str | None = None
     """The digest of the only weights that it speaks of; None: of any."""
 
@@ -204,7 +202,6 @@ class EvenLimits(TubeLimits):
     lower: Array | None = None
     upper: Array | None = None
     proved = True
-    boxed = True
 
     @property
     def box(self) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -11,34 +11,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether.claims.carrying import Rule, carried_states, check_carried
-from tether.claims.tubes.controls import Boxed, Controls, Feedback
+from tether.claims.tubes.controls import Boxed, Controls
 from tether.claims.tubes.expansion import LESS_THAN_A_TURN
+from tether.claims.tubes.given import Limited, Policy, Start, controls_of, count_of, starts_of
 from tether.claims.tubes.limits import TubeLimits, check_trusted, limits_of
-from tether.claims.tubes.step import Stepper, Taken, within
+from tether.claims.tubes.step import Stepper, Taken
 from tether.claims.tubes.ties import Carried
 from tether.claims.tubes.zonotopes import Zonotopes
-from tether.data import Array, Schema, check_known, check_matrix
+from tether.data import Array, Schema
 from tether.evidence import Proved
 from tether.evidence.question import target_program
 from tether.foundation.executors import current, spread_over
 from tether.foundation.limits import check_whole
 from tether.foundation.shown import Facts, Shown, measured
 from tether.model import Model
-from tether.programs import EnclosureError, Program, program_of
+from tether.programs import EnclosureError, Program
 from tether.trusted import Function, TrustedModel, as_trusted
-from tether.trusted.rules import of_states
 
-MOST_STEPS = 100_000
 MOST_HALVINGS = 12
 GENERATORS = 256
 """At most so many, unless told otherwise."""
 _FEW, _CUTS_OF_FEW, _CUTS_OF_MANY = 16, 5, 2
 _WORTH = 0.95
 """A halving is kept that makes the tube's last box so much narrower."""
-
-Limited = Mapping[str, float | tuple[float, float]]
-Start = ArrayLike | tuple[ArrayLike, ArrayLike] | Limited
-Policy = Callable[[Array], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -308,9 +303,9 @@ def tube_within(
     check_carried("a tube", schema, carried)
     effort = Effort() if effort is None else effort
     check_whole("generators", effort.generators, least=len(schema.states), most=100_000)
-    lower, upper, many = _start(start, schema)
-    known = _controls(controls, schema, steps, limits)
-    count = _steps(known, steps)
+    lower, upper, many = starts_of(start, schema)
+    known = controls_of(controls, schema, steps, limits.box)
+    count = count_of(known, steps)
     if isinstance(known, Boxed) and known.lower.shape[0] not in (1, len(lower)):
         raise ValueError(f"`controls` must be for 1 or {len(lower)} starts; got {known.lower.shape[0]}.")
     program = trusted_program(trusted, schema, limits) if limits.proved else None
@@ -352,9 +347,9 @@ class _Run:
     def through(cls, stepper: Stepper, lower: Array, upper: Array, controls: Controls, steps: int) -> _Run:
         """Steps until none is left or none can go on."""
         sets, taken = [stepper.begin(lower, upper)], []
-        ended, reasons, box = np.full(len(lower), -1), [""] * len(lower), None
+        ended, reasons = np.full(len(lower), -1), [""] * len(lower)
         for step in range(steps):
-            found = stepper.take(sets[-1], controls, step, box)
+            found = stepper.take(sets[-1], controls, step)
             for row, why in found.faults.items():
                 if ended[row] < 0:
                     ended[row], reasons[row] = step, why
@@ -362,7 +357,6 @@ class _Run:
                 break
             sets.append(_stopped(found.after, ended >= 0))
             taken.append(found)
-            box = found.box
         return cls(sets, taken, ended, reasons)
 
     def hulls(self, steps: int) -> tuple[Array, Array, Array]:
@@ -373,7 +367,7 @@ class _Run:
         delta = np.full((shape[0], steps, outputs), np.nan)
         for t, found in enumerate(self.sets):
             going = (self.ended < 0) | (self.ended >= t)
-            low, high = within(found.hull(), self.taken[t - 1].box if t > 0 else None)
+            low, high = found.hull()
             lower[going, t], upper[going, t] = low[going], high[going]
             if t > 0:
                 delta[going, t - 1] = self.taken[t - 1].delta[going]
@@ -468,106 +462,3 @@ def _repeated(controls: Controls, parts: int) -> Controls:
     if parts == 1 or not isinstance(controls, Boxed) or len(controls.lower) == 1:
         return controls
     return Boxed(*(np.repeat(end, parts, axis=0) for end in (controls.lower, controls.upper)))
-
-
-# --- what was given
-
-
-def _start(start: Any, schema: Schema) -> tuple[Array, Array, bool]:
-    """(N, dx) boxes, and whether several were asked for."""
-    if isinstance(start, Mapping):
-        start = _by_name("start", start, schema.states)
-    if isinstance(start, tuple) and len(start) == 2 and np.ndim(start[0]) >= 1:
-        ends = [np.asarray(end, dtype=np.float64) for end in start]
-        many = max(end.ndim for end in ends) == 2
-        low, high = (check_matrix("start", np.atleast_2d(end), schema.states) for end in ends)
-        low, high = np.broadcast_arrays(low, high)
-    else:
-        many = np.ndim(start) == 2
-        low = high = check_matrix("start", np.atleast_2d(np.asarray(start)), schema.states)
-    if (low > high).any():
-        raise ValueError("`start` must have lower ends of at most the upper ones; got others. Swap them.")
-    if not len(low):
-        raise ValueError("`start` must have at least one row; got none.")
-    return np.array(low), np.array(high), many
-
-
-def _by_name(option: str, given: Limited, columns: tuple[str, ...]) -> tuple[Array, Array]:
-    check_known(option, given, "columns", columns)
-    missing = [name for name in columns if name not in given]
-    if missing:
-        raise ValueError(
-            f"`{option}` must say where every column is; got nothing for {', '.join(missing)}. Add a "
-            "value or limits for each."
-        )
-    ends = [given[name] for name in columns]
-    pairs = [end if isinstance(end, tuple | list) else (end, end) for end in ends]
-    numbers = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    return numbers[:, 0], numbers[:, 1]
-
-
-def _controls(controls: Any, schema: Schema, steps: int | None, limits: TubeLimits) -> Controls:
-    count = len(schema.controls)
-    if callable(controls):
-        return _feedback(controls, schema, limits, steps)
-    if controls is None:
-        if count:
-            raise ValueError(f"`controls` must be given for {', '.join(schema.controls)}; got none.")
-        controls = np.zeros((0,))
-    if isinstance(controls, Mapping):
-        controls = _by_name("controls", controls, schema.controls)
-    pair = controls if isinstance(controls, tuple) and len(controls) == 2 and np.ndim(controls[0]) else None
-    ends = [_sequence(end, count, steps) for end in (pair or (controls, controls))]
-    low, high = np.broadcast_arrays(*ends)
-    if (low > high).any():
-        raise ValueError("`controls` must have lower ends of at most the upper ones; got others. Swap them.")
-    return Boxed(low, high)
-
-
-def _sequence(values: Any, count: int, steps: int | None) -> Array:
-    """(N or 1, T, du)."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        if steps is None:
-            raise ValueError("`steps` must be given where the controls are the same at each; got none.")
-        array = np.broadcast_to(array, (steps, len(array)))
-    array = array[None] if array.ndim == 2 else array
-    if array.ndim != 3 or array.shape[2] != count:
-        raise ValueError(
-            f"`controls` must have shape (T, {count}), or (N, T, {count}) for N starts; got "
-            f"{np.shape(values)}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError("`controls` must be finite; got NaN or infinity.")
-    return array[:, :steps]
-
-
-def _steps(controls: Controls, steps: int | None) -> int:
-    if isinstance(controls, Boxed):
-        if steps is not None and controls.lower.shape[1] < steps:
-            raise ValueError(f"`controls` must be for {steps} steps; got {controls.lower.shape[1]}.")
-        steps = controls.lower.shape[1]
-    if steps is None:
-        raise ValueError("`steps` must be given with feedback; got none.")
-    check_whole("steps", steps, least=1, most=MOST_STEPS)
-    return steps
-
-
-def _feedback(policy: Any, schema: Schema, limits: TubeLimits, steps: int | None) -> Feedback:
-    dx = len(schema.states)
-    lower, upper = (end[:dx] for end in limits.box)
-    finite = np.isfinite(lower) & np.isfinite(upper)
-    low, high = np.where(finite, lower, -1.0), np.where(finite, upper, 1.0)
-
-    try:
-        program = program_of(of_states(policy), low[None], high[None], dx)
-    except EnclosureError as error:
-        raise ValueError(f"`controls` must be a policy that can be enclosed; {error}") from None
-    if len(program.tape.outputs) != len(schema.controls):
-        raise ValueError(
-            f"`controls` must return {len(schema.controls)} columns ({', '.join(schema.controls)}); got "
-            f"{len(program.tape.outputs)}."
-        )
-    name = getattr(policy, "__qualname__", type(policy).__qualname__)
-    angles = schema.input_angles
-    return Feedback(program, angles[:dx], angles[dx:], steps or 0, name)

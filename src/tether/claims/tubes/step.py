@@ -27,8 +27,6 @@ from tether.claims.tubes.zonotopes import EPS, FAINT, Zonotopes, least_useful, s
 from tether.data import Array, Schema
 from tether.programs import Program
 
-Ends = tuple[Array, Array]
-
 SPARE = 1e-9
 """What remainders are made larger by, so that other sound arithmetic than ours can show them again."""
 _WORTH = 0.1
@@ -36,8 +34,7 @@ _WORTH = 0.1
 _WORTH_OF_OWN = 0.1
 """The same, where the weights are known and half-widths may be far below delta."""
 _PART_SHELLS = 2
-_GAIN = 0.005
-"""Of M's own sets are cut into more parts those that the last ones made narrower by such a share."""
+NO_BOUND = "the trusted model has no bound over the set"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +53,6 @@ class Taken:
         feedback: of controls by a policy, what is kept of these.
         carried: of states that are not predicted, likewise.
         faults: by row, why there is no step, in words.
-        box: (N, dx) lower and upper ends that hold the next states besides; None where none is kept.
     """
 
     after: Zonotopes
@@ -70,7 +66,6 @@ class Taken:
     feedback: Any = None
     carried: Any = None
     faults: dict[int, str] = field(default_factory=dict)
-    box: Ends | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +76,6 @@ class _Found:
     slope: Array
     apart: Array
     reach: Reach
-    box: Ends | None = None
 
     @classmethod
     def best(cls, lines: Lines, reach: Reach) -> _Found:
@@ -128,39 +122,27 @@ class Stepper:
         high = np.where(more > 0, np.nextafter(upper + more, np.inf), upper)
         return Zonotopes.boxes(low, high)
 
-    @property
-    def boxed(self) -> bool:
-        """Whether a box is kept beside each set; only where steps need not be shown again from a file."""
-        return self.halvings > 0 and self.limits.boxed and not self.schema.angles and self.carried is None
-
-    def take(self, states: Zonotopes, controls: Controls, step: int, box: Ends | None = None) -> Taken:
-        """One step of all rows; rows that cannot go on have a fault and are not to be used.
-
-        Args:
-            states: sets that hold them.
-            controls: what is applied.
-            step: which step.
-            box: ends (N, dx) that hold them besides.
-        """
+    def take(self, states: Zonotopes, controls: Controls, step: int) -> Taken:
+        """One step of all rows; rows that cannot go on have a fault and are not to be used."""
         with np.errstate(all="ignore"):  # what is not finite ends a tube
-            return self._take(states, controls, step, box)
+            return self._take(states, controls, step)
 
-    def _take(self, states: Zonotopes, controls: Controls, step: int, box: Ends | None) -> Taken:
+    def _take(self, states: Zonotopes, controls: Controls, step: int) -> Taken:
         inputs, feedback = controls.joined(states, step)
         if self.carried is not None:  # a generator of each control, so that those that follow have one number
             inputs = inputs.padded(states.generators.shape[2] + len(self.schema.controls))
-        lower, upper = within(inputs.hull(), box)
+        lower, upper = inputs.hull()
         faults = self._outside(lower, upper)
         for row in faults:  # anything that can be followed
             lower[row] = upper[row] = inputs.center[row] = self._somewhere(inputs.center[row])
         pieces = cut(lower, upper, inputs.center, self.schema.input_angles)
-        found = self._found(pieces, (lower, upper))
+        found = self._found(pieces)
         value, slope, apart = found.value, found.slope, found.apart * (1 + SPARE)
         reach = found.reach
         for row in np.flatnonzero(reach.unknown).tolist():
             faults.setdefault(row, "it reaches inputs at which nothing is known of the trusted model")
         for row in np.flatnonzero(~np.isfinite(apart).all(axis=1)).tolist():
-            faults.setdefault(row, "the trusted model has no bound over the set")
+            faults.setdefault(row, NO_BOUND)
         center, generators, rest, rounding = self._image(inputs, pieces, value, slope, _finite(apart))
         carried = None
         if self.carried is not None:
@@ -172,8 +154,7 @@ class Stepper:
         order = self.order
         after, kept = self._collected(center[:, order], generators[:, order], rest[:, order])
         line = (pieces.point, pieces.home, value, slope, apart)
-        following = found.box if self.boxed else None
-        return Taken(after, kept, *line, reach.delta, feedback, carried, faults, following)
+        return Taken(after, kept, *line, reach.delta, feedback, carried, faults)
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -181,7 +162,7 @@ class Stepper:
         schema = self.schema
         return np.argsort(np.concatenate([schema.advanced, carried_states(schema)]))
 
-    def _found(self, pieces: Pieces, ends: Ends) -> _Found:
+    def _found(self, pieces: Pieces) -> _Found:
         """The best line of each row and output, and how far the model may be from it."""
         parts = [self.limits.lines(pieces)]
         expansion = None if self.program is None else Expansion.of(self.program, pieces)
@@ -198,32 +179,7 @@ class Stepper:
         reach, shares = self._reach(lines, pieces, expansion, added)
         if expansion is not None and shares is not None:
             reach = self._refined(lines, pieces, reach, shares, expansion)
-        found = _Found.best(lines, reach)
-        return replace(found, box=self._box(lines, reach, pieces, ends)) if self.boxed else found
-
-    def _box(self, lines: Lines, reach: Reach, pieces: Pieces, ends: Ends) -> Ends:
-        """(N, dx) what all candidates together say of next states over the box of the inputs.
-
-        Sums of D + 2 terms each are off by fewer units than are added.
-        """
-        schema = self.schema
-        order, base = np.argsort(schema.advanced), np.zeros((1, len(schema.inputs)))
-        start = np.zeros((1, len(schema.outputs)))
-        if self.limits.target == "increment":
-            base = np.eye(len(schema.inputs))[schema.advanced]
-            start = pieces.point[:, schema.advanced]
-        steep, value = lines.slope + base, lines.value + start
-        below, above = (end - pieces.point for end in ends)
-        reaches = np.maximum(np.abs(below), np.abs(above)) + np.abs(pieces.point)
-        sizes = np.abs(start) + np.abs(lines.value) + np.abs(reach.low) + np.abs(reach.high)
-        sizes = sizes + np.einsum("cnpd,nd->cnp", np.abs(lines.slope) + np.abs(base), reaches)
-        loss = (steep.shape[3] + 16) * EPS * sizes + FAINT
-        one, other = steep * below[:, None], steep * above[:, None]
-        low = (value + np.minimum(one, other).sum(axis=3) + reach.low - loss).max(axis=0)
-        high = (value + np.maximum(one, other).sum(axis=3) + reach.high + loss).min(axis=0)
-        # What is not known does not count, and the set says more than nothing.
-        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-        return low[:, order], high[:, order]
+        return _Found.best(lines, reach)
 
     def _reach(
         self, lines: Lines, pieces: Pieces, expansion: Expansion | None, added: Added | None
@@ -252,27 +208,8 @@ class Stepper:
         ).max(axis=1)
         # What NumPy rounds anywhere in a piece it rounds at most in each part of it.
         rounding = np.maximum.reduceat(whole.rounding, pieces.first, axis=0)
-        for halvings in self._stages:
-            parts = pieces.refined(rows, doubt, halvings)
-            reach = self._looked_at(lines, rows, parts, reach, rounding[rows][parts.row])
-            before, half = half, _half(reach)
-            width = half + np.einsum("npd,nd->np", np.abs(lines.slope).max(axis=0), whole.reach[pieces.first])
-            rows = rows[((before - half) > _GAIN * width)[rows].any(axis=1)]
-            if not len(rows):
-                break
-        return reach
-
-    @property
-    def _stages(self) -> list[int]:
-        """How often to halve: M's own sets less often first, and more often where that made them narrower."""
-        return [*(range(1, self.halvings, 2) if self.boxed else ()), self.halvings]
-
-    def _looked_at(
-        self, lines: Lines, rows: NDArray[np.int64], parts: Pieces, reach: Reach, rounding: Array
-    ) -> Reach:
-        """What is known of all rows, some of which are looked at in parts."""
-        assert self.program is not None
-        expansion = Expansion.of(self.program, parts, _PART_SHELLS, rounding)
+        parts = pieces.refined(rows, doubt, self.halvings)
+        expansion = Expansion.of(self.program, parts, _PART_SHELLS, rounding[rows][parts.row])
         finer, _ = self._reach(lines.take(rows), parts, expansion, self.limits.added(parts))
         low, high = reach.low.copy(), reach.high.copy()
         known = low[:, rows], high[:, rows]
@@ -340,10 +277,8 @@ class Stepper:
         out = (beyond & ~round_) | ~np.isfinite(upper - lower)
         for row in np.flatnonzero(out.any(axis=1)).tolist():
             column = int(np.argmax(out[row]))
-            faults[row] = (
-                f"'{schema.inputs[column]}' may be between {lower[row, column]:.6g} and "
-                f"{upper[row, column]:.6g}, and the operating box ends at {least[column]:.6g} and "
-                f"{most[column]:.6g}"
+            faults[row] = may_leave(
+                schema, column, (lower[row, column], upper[row, column]), (least[column], most[column])
             )
         return faults
 
@@ -351,19 +286,12 @@ class Stepper:
         return np.clip(np.where(np.isfinite(center), center, 0.0), *self.limits.box)
 
 
-def within(hull: Ends, box: Ends | None) -> Ends:
-    """Ends (N, D) of which the first columns lie in a box as well."""
-    if box is None:
-        return hull
-    count = box[0].shape[1]
-    lower, upper = hull[0].copy(), hull[1].copy()
-    lower[:, :count], upper[:, :count] = (
-        np.maximum(lower[:, :count], box[0]),
-        np.minimum(upper[:, :count], box[1]),
+def may_leave(schema: Schema, column: int, ends: tuple[float, float], box: tuple[float, float]) -> str:
+    """That an input may leave the operating box, in words."""
+    return (
+        f"'{schema.inputs[column]}' may be between {ends[0]:.6g} and {ends[1]:.6g}, and the operating box "
+        f"ends at {box[0]:.6g} and {box[1]:.6g}"
     )
-    # Roundings alone can make nothing of what is all but a point.
-    lost = ~(lower <= upper)
-    return np.where(lost, hull[0], lower), np.where(lost, hull[1], upper)
 
 
 def _half(reach: Reach) -> Array:
