@@ -67,7 +67,7 @@ def by_programs(model, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray
         return None
     whole = evaluate(program, lower, upper, derivatives=True, rounding=False)
     ends = np.zeros((2, count, inputs, inputs))
-    own = np.ix_(range(count), hessian.inputs, hessian.inputs)
+    own = np.ix_(np.arange(count), hessian.inputs, hessian.inputs)
     for end, part in zip(ends, hessian.over(lower, upper), strict=True):
         end[own] = part
     moving = upper > lower

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mutations
 import numpy as np
@@ -15,8 +16,10 @@ import torch
 
 import tether
 from conftest import TRUSTED_SOURCE, cart_rows, write_csv
+from tether.claims.tubes import save_tube, tube
 from tether.cli.running import run
 from tether.data import Jitter
+from tether.export import export
 from tether.learning.training import TrainingConfig
 from tether.model.assembling import direct_model, unconstrained_model
 from tether_studies.storing import write_data
@@ -31,6 +34,7 @@ BENT = (
     "    return frictionless(states, controls) + 0.1 * np.sin(3 * states) * np.cos(controls)\n"
 )
 """An M over which trees have leaves to damage."""
+POLICY = "\ndef policy(states):\n    return -0.2 * states[:, 1:2]\n"
 Mutation = Callable[[np.random.Generator, bytes], bytes]
 
 
@@ -77,6 +81,15 @@ def _model(path: str, trusted: str, *, verified: bool = True) -> tuple[tuple[str
     return (*commands, attack, ("verify", path, *spec)) if verified else (*commands, attack)
 
 
+def _tube(path: str, *more: str) -> tuple[tuple[str, ...], ...]:
+    common = (path, "--trusted", "{}/physics.py:bent", "--model", "{}/curved.safetensors", *more)
+    return ("verify", *common), ("attack", *common, "--evaluations", "300")
+
+
+def _exported(path: str) -> tuple[tuple[str, ...], ...]:
+    return (("verify", path, "--trusted", "{}/physics.py:bent"),)
+
+
 _JSON = (mutations.change_json,)
 _MODEL = (mutations.change_words, mutations.change_words, mutations.change_tensors, mutations.change_tensors,
           mutations.change_header)  # fmt: skip
@@ -87,6 +100,13 @@ SUBJECTS = (
     Subject("interval model", "run/model.safetensors", _MODEL, _model("{}/run/model.safetensors", "frictionless"), 3),
     Subject("affine model", "affine.safetensors", _MODEL, _model("{}/affine.safetensors", "frictionless"), 4),
     Subject("bent model", "bent.safetensors", _MODEL, _model("{}/bent.safetensors", "bent"), 2),
+    Subject("second-order model", "curved.safetensors", _MODEL, _model("{}/curved.safetensors", "bent"), 2),
+    Subject("tube", "tubes/any.json", _JSON * 3, _tube("{}/tubes/any.json"), 2),
+    Subject("tube of own weights", "tubes/own.json", _JSON * 3, _tube("{}/tubes/own.json"), 1),
+    Subject("tube with feedback", "tubes/policy.json", _JSON * 3, _tube("{}/tubes/policy.json", "--policy", "{}/physics.py:policy"), 1),
+    Subject("exported C", "c/curved.c", (), _exported("{}/c/curved.c"), 1),
+    Subject("header of exported C", "c/curved.h", (), _exported("{}/c/curved.c"), 0.5),
+    Subject("exported ONNX", "onnx/bent.onnx", (), _exported("{}/onnx/bent.onnx"), 1),
     Subject("statistical model", "draws.safetensors", _MODEL, _model("{}/draws.safetensors", "frictionless"), 2),
     Subject("direct model", "direct.safetensors", _MODEL, _model("{}/direct.safetensors", "frictionless"), 1),
     Subject("bare model", "bare.safetensors", _MODEL, _model("{}/bare.safetensors", "frictionless"), 1),
@@ -116,7 +136,7 @@ def make_originals(folder: Path) -> None:
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "cart.csv", ["episode", "x", "v", "u"], cart_rows(6, 12))
-    (folder / "physics.py").write_text(TRUSTED_SOURCE + MONOTONE + BENT)
+    (folder / "physics.py").write_text(TRUSTED_SOURCE + MONOTONE + BENT + POLICY)
     frame = pandas.read_csv(folder / "cart.csv")
     np.savez(folder / "cart.npz", **{name: frame[name].to_numpy() for name in frame.columns})
     frame.to_parquet(folder / "cart.parquet")
@@ -149,6 +169,14 @@ def _save_models(folder: Path) -> None:
             leaves=40,
             **common,
         ),
+        "curved": tether.fit(
+            data,
+            trusted=tether.load_trusted(f"{folder}/physics.py:bent"),
+            evidence="proved",
+            leaves=40,
+            order=2,
+            **common,
+        ),
         "draws": tether.fit(data, trusted=trusted, evidence=weak, **common),
         "falling": tether.fit(
             data, trusted=tether.load_trusted(f"{folder}/physics.py:affine"), decreasing=("u",), **common
@@ -159,6 +187,23 @@ def _save_models(folder: Path) -> None:
     models["bare"] = unconstrained_model(affine.network, affine.frame)  # type: ignore[assignment]
     for name, model in models.items():
         tether.save(model, folder / f"{name}.safetensors")
+    _save_tubes(folder, models["curved"])
+    export(models["curved"], to="c", out=folder / "c", name="curved")
+    export(models["bent"], to="onnx", out=folder / "onnx", name="bent")
+
+
+def _save_tubes(folder: Path, model: Any) -> None:
+    trusted = tether.load_trusted(f"{folder}/physics.py:bent")
+    policy = tether.load_trusted(f"{folder}/physics.py:policy").function
+    middle = model.cells.centers[0, :2]
+    (folder / "tubes").mkdir()
+    for name, controls, weights in (
+        ("any", np.zeros((3, 1)), "any"),
+        ("own", np.zeros((3, 1)), "own"),
+        ("policy", policy, "any"),
+    ):
+        found = tube(model, trusted, (middle, middle + 0.01), controls, steps=3, weights=weights)
+        save_tube(found, folder / "tubes" / f"{name}.json")
 
 
 class _Stopped(Exception):

@@ -148,3 +148,8 @@ def test_an_angle_far_out_is_in_a_piece():
             low <= one <= high for one, low, high in zip(seen, boxes.low[:, 0], boxes.high[:, 0], strict=True)
         ]
         assert any(held), (turns, angle)
+
+
+def test_what_is_beside_a_tube_is_refused_by_the_name_of_its_file(made):
+    with pytest.raises(tether.StorageError, match=r"changed\.json.*`beside` must be a table"):
+        _verify(made, made[1] | {"beside": "another"})

@@ -168,6 +168,7 @@ def attack_tube_file(
     """Tries rollouts at extreme weights, starts and controls; so many steps in all."""
     with starting():
         from tether.claims.tubes import attack_tube, load_tube
+        from tether.claims.tubes.network import Weights
         from tether.trusted.loading import load_trusted
     found = load_tube(path)
     named = found.about.get("model")
@@ -175,6 +176,8 @@ def attack_tube_file(
         raise ValueError(f"`{path}` must say which model it is of; it does not. Name it with `--model`.")
     place = path.parent / str(named) if model is None else model
     learned = claiming_model(place, load_trusted(trusted), "tube to attack")
+    if found.weights is not None and found.weights != Weights(learned).digest:
+        raise ValueError(f"`{path}` must be of the weights in `{place}`; it is of others. Make it anew.")
     rules = {"policy": _function(policy), "carried": _function(carried)}
     count = max(1, evaluations // found.steps)
     with console_reporter(console)("Attack") as progress:

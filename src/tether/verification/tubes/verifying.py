@@ -80,6 +80,8 @@ def verify_tube(
     """
     path = Path(path)
     content = what.read_json(path, DOCUMENT, WHAT)
+    if content.get("beside") is not None:
+        what.checked(content["beside"], DOCUMENT, path, WHAT, "beside")
     place = model_file(path, content, model)
     held = read_content(place)
     claim = claim_of(held)
@@ -115,7 +117,6 @@ def _show(
         network = FileNetwork(held)
         require(network.digest == content["weights"], f"the tube is not of the weights in `{held.path}`")
     if beside is not None:
-        DOCUMENT(beside, "beside")
         check_beside(content, beside)
         shown = _show(claim, held, program, rules, beside, progress)
     steps = list(all_steps(claim, content))
