@@ -1,8 +1,6 @@
 """Proved tethers of random systems, attacked; and corrupted ones, which the attack must find."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,8 +25,22 @@ from tether.tethers.growth import Aim
 from tether.trusted import TrustedModel
 from tether_studies import parked_car
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
-from boxed import random_system
+
+def random_system(seed):
+    """A polynomial, trigonometric or rational map of 1 to 12 inputs, written as anyone would."""
+    rng = np.random.default_rng(seed)
+    inputs, kind = int(rng.integers(1, 13)), seed % 3
+    first, second = rng.standard_normal((2, inputs, 2))
+
+    def function(states, controls):
+        one, two = states @ first, states @ second
+        if kind == 0:
+            return one * two - 0.3 * one**3 + states[:, :1]
+        if kind == 1:
+            return np.sin(one) * np.cos(2 * two) + 0.1 * np.tanh(one)
+        return one / (2.0 + two**2) + np.sqrt(1.0 + one**2)
+
+    return function, inputs
 
 
 def affine_bounds(question, cells, *, evidence=None, leaves=200, half_width=0.1, rows=None):
