@@ -17,7 +17,7 @@ from tether.model.assembling import constrained_model
 from tether.report.building import build_report
 from tether.report.curves import TITLES, curves_data
 from tether.report.explorer import explorer_data
-from tether.report.page import compact_svg
+from tether.report.page import Section, compact_svg, page
 from tether.report.seeds import certificates_grid, deltas_grid
 from tether.report.styles import line_styles, page_styles
 from tether.tethers.bounds import IntervalBounds
@@ -341,3 +341,16 @@ def test_a_certificate_without_a_run_it_is_of(small_demo, tmp_path):
     shutil.copytree(small_demo[2].parent, copy)
     change(copy, lambda r: [run.pop("coverage_D", None) for run in r["runs"]])
     assert "PROVED" in build_report([copy], tmp_path / "page.html").read_text()
+
+
+def test_what_stands_between_backticks_is_code():
+    """And nothing of it is ever part of the page."""
+    made = page(
+        "A page",
+        "Give `delta=`.",
+        [Section("Words", ["Not `<b>x</b>`, nor one ` alone."])],
+        command="",
+        versions={},
+    )
+    assert "Give <code>delta=</code>." in made
+    assert "Not <code>&lt;b&gt;x&lt;/b&gt;</code>, nor one ` alone." in made

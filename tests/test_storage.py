@@ -88,6 +88,16 @@ def test_saving_what_was_loaded_changes_nothing(saved: Path) -> None:
     assert metadata_again == metadata
     assert tensors_again.keys() == tensors.keys()
     assert all(torch.equal(tensors[name], tensors_again[name]) for name in tensors)
+    assert again.read_bytes() == saved.read_bytes()
+
+
+def test_the_folder_of_a_run_is_its_model(saved: Path, cart: Transitions) -> None:
+    assert_same_predictions(tether.load(saved), tether.load(saved.parent), cart)
+    (saved.parent / "checkpoints").mkdir()
+    with pytest.raises(
+        ValueError, match="must be a finished run; this one is not. Continue it with `--resume`"
+    ):
+        tether.load(saved.parent)
 
 
 def test_a_model_of_one_memory(cart: Transitions, tmp_path: Path) -> None:
