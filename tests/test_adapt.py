@@ -169,7 +169,7 @@ def test_the_command_keeps_the_certificate_without_m(folder, capsys):
     asked = ["adapt", "run", "--data", "new.csv", "--episode", "episode", "--steps", "10", "--out", "new"]
     assert run(asked) == 0
     out = capsys.readouterr().out
-    assert "error on held-out new episodes" in out and "outside the band at" in out and "--regrow" in out
+    assert "Error on held-out new episodes" in out and "outside the band" in out and "--regrow" in out
     written = [json.loads((folder / name / "certificate.json").read_text()) for name in ("run", "new")]
     for field in ("claim", "evidence", "assumptions", "recheck"):
         assert written[0][field] == written[1][field]

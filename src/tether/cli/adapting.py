@@ -157,13 +157,20 @@ def _as_dict(found: Adaptation) -> dict[str, Any]:
 
 def _tell(found: Adaptation, band: dict[str, Any] | None) -> None:
     """What it did, and what the new data say of the band."""
-    for name, before in found.before.items():
-        what = "new weights" if name in found.changed else "as before"
-        say(
-            f"{with_unit(found.model, name)}: error on held-out new episodes {before:.4g} before, "
-            f"{found.after[name]:.4g} now ({what}); truth outside the band at {found.outside[name]:.2%} of "
-            "new rows"
+    from tether.report.tables import Grid, rich_table
+
+    rows = [
+        (
+            with_unit(found.model, name),
+            f"{before:.4g}",
+            f"{found.after[name]:.4g}",
+            "new" if name in found.changed else "as before",
+            f"{found.outside[name]:.2%}",
         )
+        for name, before in found.before.items()
+    ]
+    heads = ("output", "before", "now", "weights", "new rows outside the band")
+    console.print(rich_table(Grid("Error on held-out new episodes (root mean square)", heads, tuple(rows))))
     if found.in_domain < 1:
         say(f"{1 - found.in_domain:.2%} of new rows lie outside the domain; only a new fit can widen it.")
     if found.regrown:
