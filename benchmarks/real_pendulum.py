@@ -3,8 +3,8 @@
     python benchmarks/real_pendulum.py       # the log is looked for in TETHER_REAL_LOGS, else ../shared/reference/real
 
 M is a pendulum with viscous and Coulomb friction, its four constants fitted on training episodes: blocks of 2 s of the
-log, resampled to 50 Hz, because its steps differ. One controller's torques are ten times those of the others, and its
-two blocks are in training or in testing as the split has it. For what is printed see `real_logs.py`.
+log, resampled to 50 Hz, because its steps differ. One controller's torques are ten times those of the others; its two
+blocks are in training in all three splits. For what is printed see `real_logs.py`.
 """
 
 import numpy as np
