@@ -130,5 +130,7 @@ def test_a_reward_of_another_shape_is_refused():
 def test_without_gymnasium_one_line_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "tether.envs")
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(ImportError, match=r"must have gymnasium.*Run `pip install gymnasium`"):
+    with pytest.raises(
+        ImportError, match=r"must have gymnasium.*Run `pip install gymnasium` \(extra `gymnasium`\)"
+    ):
         importlib.import_module("tether.envs")

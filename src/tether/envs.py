@@ -17,7 +17,8 @@ try:
     from gymnasium.vector import AutoresetMode, VectorEnv
 except ImportError:
     raise ImportError(
-        "tether.envs must have gymnasium; it is not installed. Run `pip install gymnasium`."
+        "tether.envs must have gymnasium; it is not installed. Run `pip install gymnasium` (extra "
+        "`gymnasium`)."
     ) from None
 
 Reward = Callable[[Array, Array, Array], ArrayLike]

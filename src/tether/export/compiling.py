@@ -28,7 +28,7 @@ def compiler() -> list[str]:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise ValueError(
         "this export must have a C compiler; there is none. Install one, set CC, or run `pip install "
-        "ziglang`."
+        "ziglang` (extra `compile`)."
     )
 
 

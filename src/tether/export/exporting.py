@@ -100,7 +100,8 @@ def needed(package: str) -> Any:
         return import_module(package)
     except ImportError:
         raise ValueError(
-            f"this export must have {package}; it is not installed. Run `pip install {package}`."
+            f"this export must have {package}; it is not installed. Run `pip install {package}` (extra "
+            f"`{package}`)."
         ) from None
 
 
