@@ -68,7 +68,8 @@ class OneBox(NamedTuple):
 def one_box(program: Program, order: NDArray[np.int64]) -> OneBox:
     """Registers of a program, with its outputs in the order (P,)."""
     # Copies: kernels are compiled for one kind of arrays.
-    tape = Tape(*(np.array(part) for part in program.tape))
+    copies: list[Any] = [np.array(part) for part in program.tape]
+    tape = Tape(*copies)
     tape = tape._replace(outputs=np.array(tape.outputs[order]))
     nodes, columns = len(tape.operations), int(tape.columns[-1])
     some, ends = tape.starts[1:] > tape.starts[:-1], tape.starts[1:] - 1

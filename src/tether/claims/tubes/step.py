@@ -200,7 +200,7 @@ class Stepper:
         half = _half(reach)
         worth = 1 + _WORTH if self.limits.weights is None else _WORTH_OF_OWN
         rows = np.flatnonzero((half > worth * reach.delta).any(axis=1) & np.isfinite(half).all(axis=1))
-        if not len(rows) or not self.halvings:
+        if not len(rows) or not self.halvings or self.program is None:
             return reach
         doubt = (
             np.where(np.isfinite(shares), shares, 0.0).min(axis=0)
@@ -286,7 +286,7 @@ class Stepper:
         return np.clip(np.where(np.isfinite(center), center, 0.0), *self.limits.box)
 
 
-def may_leave(schema: Schema, column: int, ends: tuple[float, float], box: tuple[float, float]) -> str:
+def may_leave(schema: Schema, column: int, ends: tuple[Any, Any], box: tuple[Any, Any]) -> str:
     """That an input may leave the operating box, in words."""
     return (
         f"'{schema.inputs[column]}' may be between {ends[0]:.6g} and {ends[1]:.6g}, and the operating box "
