@@ -108,11 +108,19 @@ def verify_command(
     for line in (result.statement, *result.notes):
         say(line)
     if result.not_vouched:
-        say(f"Not vouched for: {', '.join(result.not_vouched)}.")
+        say(f"Not vouched for: {_in_words(result.not_vouched)}.")
     if not result.verified:
         say(f"not verified: evidence `{result.evidence}` is an estimate.", style="bold")
         raise typer.Exit(1)
     say(f"verified: {result.cells} {result.unit}, evidence `{result.evidence}`.", style="bold")
+
+
+def _in_words(not_vouched: tuple[str, ...]) -> str:
+    """Fields of a certificate, which are one word each, said to be that."""
+    fields = [name for name in not_vouched if " " not in name]
+    others = [name for name in not_vouched if " " in name]
+    said = f"the certificate's {', '.join(fields)} (names, and what was measured)"
+    return "; ".join([*others, said] if fields else others)
 
 
 def attack_command(
