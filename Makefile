@@ -63,7 +63,6 @@ fuzz: $(READY)
 	$(BIN)/python tests/fuzz/arithmetic.py --count 50000
 	$(BIN)/python tests/fuzz/constructed.py --count 20000
 	$(BIN)/python tests/fuzz/curved.py --count 20000
-	$(BIN)/python tests/fuzz/constructed.py --count 10000 --minutes 60
 	$(BIN)/python tests/fuzz/fits.py --count 2000
 	$(BIN)/python tests/fuzz/rolled.py --count 300
 	$(BIN)/python tests/fuzz/forged.py --count 10000
