@@ -259,3 +259,16 @@ def test_a_condition_is_decided_by_what_numpy_compares():
     assert function(point[:, :1], point[:, 1:])[0, 0] == 0.0
     low, high = interpreter.exact_values(program, point)
     assert (low[0, 0], high[0, 0]) == (0.0, 1.0)
+
+
+def test_what_fmod_leaves_has_the_sign_of_what_is_divided():
+    """Over several periods as well: the verifier took it for either sign, and refused what had been proved."""
+    from tether.verification.interpreter import enclose as enclose_again
+    from tether.verification.tracing import trace as trace_again
+
+    program = trace_again(lambda states, controls: np.fmod(states, 0.3), 1, 0, 1, counts=(2,))
+    found = enclose_again(
+        program, np.array([[0.1], [-0.9], [-0.1]]), np.array([[0.9], [0.0], [0.9]]), slopes=True
+    )
+    np.testing.assert_allclose(found.lower[0], [0.0, -0.3, -0.3], atol=1e-15)
+    np.testing.assert_allclose(found.upper[0], [0.3, 0.0, 0.3], atol=1e-15)

@@ -339,10 +339,11 @@ def _left_over(node: Node, parts: list[Flow]) -> Flow:
     turns = intervals.multiply(two.range, whole.range)
     several = np.isfinite(whole.range[0]) & np.isfinite(whole.range[1]) & (whole.range[0] != whole.range[1])
     value = intervals.subtract(one.range, turns)
-    # Whatever n is, the rest is not beyond the divisor; of `fmod` it may have the other sign.
+    # Whatever n is, the rest is not beyond the divisor, and on its side; of `fmod`, on that of the dividend.
     size = magnitude(two.range)
     within = np.minimum(two.range[0], 0.0), np.maximum(two.range[1], 0.0)
-    within = within if node.data == "floor" else (-size, size)
+    if node.data != "floor":
+        within = np.where(one.range[0] < 0, -size, 0.0), np.where(one.range[1] > 0, size, 0.0)
     value = intervals.choose(several, within, value)
     widened = magnitude(two.range) * (2 * _U) + _FAINT
     wider = elementary.float_slack(widened)
