@@ -886,7 +886,8 @@ def test_the_evidence_that_was_taken_and_why(
     assert f"Evidence: {why}" in " ".join(fitted.out.split()) and "(m.py:6)" in fitted.out
     assert f"evidence {why}" in " ".join(run("info", out).out.split())
     assert f"Evidence: {why}" in " ".join(run("certify", out, "--trusted", spec).out.split())
-    assert f"Evidence: {why}" in (out / "report.html").read_text()
+    coded = why.replace("`sinc`", "<code>sinc</code>")
+    assert f"Evidence: {coded}" in (out / "report.html").read_text()
     assert run("verify", out, "--trusted", spec).code == 0
     said = json.loads((out / "certificate.json").read_text())
     (out / "certificate.json").write_text(json.dumps(said | {"why": None}))

@@ -28,6 +28,9 @@ from tether.programs import Enclosure, Program, evaluate
 _EPS = np.finfo(np.float64).eps
 SHELLS = 4
 """Nested boxes over which derivatives are enclosed."""
+_RANGED = 1 + 2.0**-10
+"""Times what M's range says is stated, so that who verifies, piece by piece and with other code, can show it:
+an enclosure may be sharp at an end where that of a piece is not, and no number of pieces makes it so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +220,7 @@ def expand_boxes(
     changing = np.where(np.isfinite(split[1])[:, None], split[0], models[-1][0])
     models += [(changing, over.by_range()), split]
     remainders = np.stack([remainder for _, remainder in models])
+    remainders[2:] *= _RANGED
     if angle:  # on the circle nothing is farther than half a turn, if it is anywhere
         remainders = np.where(np.isfinite(remainders), np.minimum(remainders, HALF_TURN), np.inf)
     best = np.where(held & np.isfinite(remainders[0]), 0, np.argmin(remainders, axis=0))

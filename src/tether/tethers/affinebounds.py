@@ -29,6 +29,8 @@ from tether.programs.rounding import FAINT
 from tether.tethers.draws import draw_in_box, draw_over
 
 _MOST_POINTS = 200_000
+_LARGEST = 1e100
+"""Beyond it a remainder is none: `verify` reads no larger number, and squares of such overflow."""
 
 
 class Region(NamedTuple):
@@ -268,10 +270,10 @@ class AffineBounds:
         return replace(self, remainder=unit, half_width=still, most=none, angles=flat)
 
     def widened(self, times: float, evidence: Evidence, schema: Schema) -> AffineBounds:
-        """With so many units more, by the evidence that asked for them."""
+        """With so many units more, by the evidence that asked for them; beyond all measure, with nothing."""
         del schema
-        more = self.unit_of_widening(times=times).remainder
-        return replace(self, remainder=self.remainder + more, evidence=evidence)
+        remainder = self.remainder + self.unit_of_widening(times=times).remainder
+        return replace(self, remainder=np.where(remainder > _LARGEST, np.inf, remainder), evidence=evidence)
 
     def evaluate(self, inputs: Array) -> Array:
         """(N, P) A at physical inputs (N, D)."""

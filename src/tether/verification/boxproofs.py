@@ -5,8 +5,9 @@ integral of the derivative's deviation from J, times ``s - c``. After a share t 
 box shrunk to t around c. Of n equal parts of the way, part k lies in shell k of n; so the integral is, input
 by input, at most the mean of what is enclosed over the shells. With J the slope of A, ``|M - A|`` is at most
 that plus ``|M(c) - A(c)|``. M's range over the box less that of A is another bound. A third goes in two
-steps: along those inputs alone by which M may jump, where its range bounds it, and from there along the rest,
-where it cannot jump, by its slopes over the whole box. The smallest counts.
+steps: along some inputs, all by which M may jump among them, where its range bounds it, and from there along
+the rest, where it cannot jump, by its slopes over the whole box. Some are those by which it may jump; or,
+where that is not enough, all but those along which M has A's own slope. The smallest counts.
 
 Where A is of second order with second derivatives H, ``M(s) - A(s)`` is what it is at c, and what the slopes
 of M and A at c differ by times ``s - c``, and by Taylor's theorem the integral over the way of ``1 - t``
@@ -216,24 +217,47 @@ class _Boxes:
             for k, part in found.slopes[0].items()
         }
         over = {k: (part[0][whole], part[1][whole]) for k, part in over.items()}
-        in_steps = add_up(self._in_steps(point, model, turns, over, reach), found.error[0, whole])
-        in_steps = np.where(np.isfinite(by_range), in_steps, np.nan)
         rounding = leaf_rounding(self.claim, self.leaf, self.low, self.high)
-        needed = np.fmin(np.fmin(by_slope, by_range), in_steps)
+        needed = np.fmin(by_slope, by_range)
+        lost, still = self._lost_or_still(over, reach)
+        short = ~(add_up(needed, rounding) <= self.claim.bounds("remainder")[self.leaf])
+        for first in (lost, ~still & short[:, None]):
+            in_steps = self._in_steps(point, model, turns, over, reach, first & (reach > 0))
+            in_steps = np.where(np.isfinite(by_range), add_up(in_steps, found.error[0, whole]), np.nan)
+            needed = np.fmin(needed, in_steps)
         return add_up(needed, rounding), self._least(low[:, 0], high[:, 0], model)
 
+    def _lost_or_still(
+        self, slopes: dict[int, Interval], reach: Array
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(B, D) the inputs along which slopes are not known, and those along which they are A's own."""
+        lost, still = np.zeros(reach.shape, dtype=bool), np.zeros(reach.shape, dtype=bool)
+        for column in range(reach.shape[1]):
+            part = slopes.get(column, (np.zeros(len(reach)), np.zeros(len(reach))))
+            lost[:, column] = np.isnan(part[0]) | np.isnan(part[1])
+            own = self.slope[:, column]
+            still[:, column] = (part[0] == own) & (part[1] == own)
+        return lost, still
+
     def _in_steps(
-        self, point: Array, model: Interval, turns: Interval, slopes: dict[int, Interval], reach: Array
+        self,
+        point: Array,
+        model: Interval,
+        turns: Interval,
+        slopes: dict[int, Interval],
+        reach: Array,
+        first: NDArray[np.bool_],
     ) -> Array:
-        """(B,) the third bound but for rounding, by slopes over the whole boxes; NaN where there is none."""
+        """(B,) the third bound but for rounding, by slopes over the whole boxes; NaN where there is none.
+
+        First along some inputs (B, D), all by which M may jump among them: else slopes are not known of the
+        rest, and nothing is found.
+        """
         needed = np.full(len(reach), np.nan)
-        jumps = np.zeros(reach.shape, dtype=bool)
-        for column, part in slopes.items():
-            jumps[:, column] = (np.isnan(part[0]) | np.isnan(part[1])) & (reach[:, column] > 0)
-        rows = np.flatnonzero(jumps.any(axis=1) & ~jumps.all(axis=1))
+        rows = np.flatnonzero(first.any(axis=1) & (~first & (reach > 0)).any(axis=1))
         if not len(rows):
             return needed
-        low, high = (np.where(jumps, end, point)[rows] for end in (self.low, self.high))
+        low, high = (np.where(first, end, point)[rows] for end in (self.low, self.high))
         found = enclose(self.program, low, high, slopes=False)
         turns = turns[0][rows], turns[1][rows]
         seen = intervals.add((found.lower[0], found.upper[0]), turns)
@@ -244,7 +268,7 @@ class _Boxes:
             gap = np.maximum(add_up(part[1][rows], -stated), add_up(stated, -part[0][rows]))
             by_jump = multiply_up(np.abs(stated), along)
             by_move = np.where(along == 0, 0.0, multiply_up(np.maximum(gap, 0.0), along))
-            held = jumps[rows, column]
+            held = first[rows, column]
             jumping = add_up(jumping, np.where(held, by_jump, 0.0))
             moved = add_up(moved, np.where(held, 0.0, by_move))
         ends = add_down(model[0][rows], -jumping), add_up(model[1][rows], jumping)

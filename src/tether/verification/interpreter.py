@@ -277,12 +277,16 @@ def _add(_: Node, parts: list[Flow]) -> Flow:
 def _subtract(node: Node, parts: list[Flow]) -> Flow:
     one, two = parts
     if node.arguments[0] == node.arguments[1]:
-        zero = np.where(np.isfinite(one.range[0]) & np.isfinite(one.range[1]), 0.0, np.nan)
-        return Flow((zero, zero), 0.0, {})
+        return _zero_where_known(one)
     value = intervals.subtract(one.range, two.range)
     slopes = _added(one.slopes, {k: intervals.negative(part) for k, part in two.slopes.items()})
     own = 0.0 if _is_zero(one) or _is_zero(two) else _U
     return Flow(value, _rounded(one.error + two.error, value, own), slopes)
+
+
+def _zero_where_known(flow: Flow) -> Flow:
+    zero = np.where(np.isfinite(flow.range[0]) & np.isfinite(flow.range[1]), 0.0, np.nan)
+    return Flow((zero, zero), 0.0, {})
 
 
 def _sum(_: Node, parts: list[Flow]) -> Flow:
@@ -301,6 +305,8 @@ def _sum(_: Node, parts: list[Flow]) -> Flow:
 
 def _multiply(_: Node, parts: list[Flow]) -> Flow:
     one, two = parts
+    if _is_zero(one) or _is_zero(two):  # times what is finite
+        return _zero_where_known(two if _is_zero(one) else one)
     value = intervals.multiply(one.range, two.range)
     own = 0.0 if _is_power_of_two(one) or _is_power_of_two(two) else _U
     error = _rounded(magnitude(one.range) * two.error + magnitude(two.range) * one.error, value, own)
