@@ -137,7 +137,8 @@ def test_random_systems(tmp_path):
     """As many as there are kinds of corruption, each of which is met."""
     systems = range(len(AFFINE))
     refused, tried = np.sum([check_system(seed, tmp_path, every=False) for seed in systems], axis=0)
-    assert tried == 2 * len(systems) and refused >= 0.9 * tried
+    # Ranges are stated with a thousandth to spare, so that three of the changed claims are still so.
+    assert tried == 2 * len(systems) and refused >= tried - 3
 
 
 @pytest.mark.slow
