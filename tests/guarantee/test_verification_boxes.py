@@ -99,6 +99,29 @@ def test_random_systems_are_verified(seed, tmp_path):
     assert tether.verify(tmp_path, function).verified
 
 
+def kinked(states, controls):
+    """Steep in the first state, whatever the second is, which only advances; a product with 0 decides nothing."""
+    wave = 0.5 * np.fmod(2.5 * states[:, 0], 1.0) * states[:, 0] + 0.5 * np.sin(3.0 * controls[:, 0] / 2e-6)
+    side = np.where(states[:, 0] + controls[:, 0] * 0.0 > 0.0, np.sin(states[:, 0]), states[:, 0])
+    return np.column_stack([states[:, 0] + side, states[:, 1] + wave])
+
+
+def test_ranges_along_what_is_steep_and_slopes_along_the_rest(tmp_path):
+    rng = np.random.default_rng(0)
+    low, high = np.array([-1.0, -400.0, -1e-6]), np.array([1.0, 400.0, 1e-6])
+    inputs = rng.uniform(low, high, (80, 3))
+    states, controls = inputs[:, :2], inputs[:, 2:]
+    data = tether.Transitions.from_arrays(
+        states, controls, kinked(states, controls), episodes=np.arange(80) // 10
+    )
+    model = tether.fit(
+        data, trusted=kinked, bounds="affine", leaves=200, memories=10, hidden=(4,),
+        training=tether.TrainingConfig(steps=2, evaluate_every=2),
+    )  # fmt: skip
+    tether.save(model, tmp_path / "model.safetensors")
+    assert tether.verify(tmp_path / "model.safetensors", kinked).verified
+
+
 def test_leaves_of_which_nothing_is_known_are_outside_the_domain(tmp_path):
     """A pole: the model around it is saved, loaded, verified and run in float32, and claims nothing there."""
 

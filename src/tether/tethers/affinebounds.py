@@ -270,7 +270,7 @@ class AffineBounds:
         return replace(self, remainder=unit, half_width=still, most=none, angles=flat)
 
     def widened(self, times: float, evidence: Evidence, schema: Schema) -> AffineBounds:
-        """With so many units more, by the evidence that asked for them; beyond all measure, with nothing."""
+        """With so many units more, by the evidence that asked for them; what is huge then is no claim."""
         del schema
         remainder = self.remainder + self.unit_of_widening(times=times).remainder
         return replace(self, remainder=np.where(remainder > _LARGEST, np.inf, remainder), evidence=evidence)
