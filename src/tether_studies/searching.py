@@ -1,6 +1,7 @@
 """The same search for every method: learning rates and numbers of steps, judged on validation rows alone.
 
-At a smaller network and fewer steps than the study's own, with a seed that the study's tables do not use.
+With the study's own network, whose best learning rate is not that of a smaller one, and fewer steps than the
+study's own, with a seed that the study's tables do not use.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ SEED = 0
 RATES: dict[Scale, tuple[float, ...]] = {"smoke": (1e-3, 1e-2), "paper": (1e-3, 3e-3, 1e-2, 3e-2)}
 """The paper searched between 0.001 and 0.1."""
 _WIDTHS: dict[Scale, int] = {"smoke": 32, "paper": 256}
+"""Of ablations."""
 _SHARE: dict[Scale, float] = {"smoke": 0.25, "paper": 0.25}
 """Of the steps of the study's own runs."""
 _ERROR, _OMEGA = "validation_error", "constraint_loss_omega_mean"
@@ -28,15 +30,19 @@ _ERROR, _OMEGA = "validation_error", "constraint_loss_omega_mean"
 def narrowed(study: Study, scale: Scale, entry: Entry) -> Entry:
     """A row with a smaller network and fewer steps, for one seed."""
     hidden = tuple(min(width, _WIDTHS[scale]) for width in study.config(scale).hidden or ())
-    steps = max(50, round(_SHARE[scale] * entry.steps))
-    return replace(entry, steps=steps, changes={**entry.changes, "hidden": hidden}, seeds=1)
+    return replace(_shortened(entry, scale), changes={**entry.changes, "hidden": hidden})
+
+
+def _shortened(entry: Entry, scale: Scale) -> Entry:
+    """A row with fewer steps, for one seed."""
+    return replace(entry, steps=max(50, round(_SHARE[scale] * entry.steps)), seeds=1)
 
 
 def search_entries(study: Study, scale: Scale) -> tuple[Entry, ...]:
     """Every method of the matrix, with its most memories, at every rate and number of steps."""
     last = {entry.method.name: entry for entry in study.matrix(scale)}
     return tuple(
-        _named(narrowed(study, scale, replace(entry, steps=round(share * entry.steps))), rate)
+        _named(_shortened(replace(entry, steps=round(share * entry.steps)), scale), rate)
         for entry in last.values()
         for share in study.shares
         for rate in RATES[scale]
