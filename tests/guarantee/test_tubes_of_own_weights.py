@@ -16,7 +16,7 @@ from tether.claims.tubes.pieces import cut
 from tether.data import Transitions, make_schema
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.methods import train_method
-from tether.verification.claim import read_content
+from tether.verification.content import read_content
 from tether.verification.networks import FileNetwork
 from tether.verification.tubes import verify_tube
 

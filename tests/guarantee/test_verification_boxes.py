@@ -10,7 +10,7 @@ import pytest
 import tether
 from tether.evidence import Lipschitz, Sampled, Statistical
 from tether.foundation.errors import CertificateError, StorageError
-from tether.verification.claim import claim_of, read_content
+from tether.verification.content import claim_of, read_content
 from tether.verification.draws import drawn
 from tether.verification.trees import read_trees
 

@@ -15,7 +15,7 @@ from tether.foundation.progress import Report
 from tether.model import Model
 from tether.trusted import Function, TrustedModel
 from tether.verification import Verification, verify
-from tether.verification.claim import claim_of, read_content
+from tether.verification.content import claim_of, read_content
 from tether.verification.float32 import single_deltas
 
 

@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 
 from tether.foundation.executors import current
 from tether.verification import intervals
-from tether.verification.claim import HALF_TURN, Claim
+from tether.verification.claim import HALF_TURN
 from tether.verification.curvatures import Pair, enclose_bend
 from tether.verification.interpreter import Flow, enclose, exact_values, reason
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
+from tether.verification.leafclaims import LeafClaim
 from tether.verification.leaves import gap_at, model_at, slopes_at
 from tether.verification.roundings import leaf_rounding
 from tether.verification.tracing import Program
@@ -49,7 +50,7 @@ _BOXES = 4096
 _LEAVES = _BOXES // _EFFORTS[0]
 
 
-def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
+def leaf_shortfalls(claim: LeafClaim, program: Program) -> Iterator[tuple[int, str | None]]:
     """How many leaves more were looked at, and what cannot be shown of the first that fails."""
     owner = claim.trees.owner
     for output in range(len(claim.schema.outputs)):
@@ -65,7 +66,7 @@ def leaf_shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str |
         yield from zip(map(len, pieces), current().map(show, zip(pieces)), strict=True)
 
 
-def _first_shortfall(claim: Claim, program: Program, output: int, leaves: Index) -> str | None:
+def _first_shortfall(claim: LeafClaim, program: Program, output: int, leaves: Index) -> str | None:
     stated = claim.bounds("remainder")
     # No two angles are farther apart, if there are two: M must have a value.
     round_ = bool(claim.schema.output_angles[output])
@@ -102,7 +103,7 @@ class _Boxes:
         high: (B, D).
     """
 
-    claim: Claim
+    claim: LeafClaim
     program: Program
     output: int
     leaf: Index

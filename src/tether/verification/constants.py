@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from tether.data import Array
 from tether.foundation.errors import CertificateError
 from tether.trusted import TrustedModel
+from tether.verification.cellclaims import CellClaim
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import precision
 from tether.verification.evaluation import values_at
 from tether.verification.intervals import add_up, multiply_up
+from tether.verification.leafclaims import LeafClaim
 from tether.verification.leaves import gap_at, model_at
 from tether.verification.roundings import interval_rounding, leaf_rounding
 
@@ -28,13 +30,16 @@ _LEAVES = 4096
 """Leaves in one go."""
 
 
-def constants_shortfall(claim: Claim, trusted: TrustedModel) -> str | None:
-    """What does not follow from the constants, in words; None where all does."""
-    if claim.kind == "boxes":
-        bend = _bend(claim, trusted)
-        known = np.flatnonzero(claim.claimed)
-        parts = (known[k : k + _LEAVES] for k in range(0, len(known), _LEAVES))
-        return next((said for part in parts if (said := _leaves(claim, trusted, part, bend))), None)
+def leaves_shortfall(claim: LeafClaim, trusted: TrustedModel) -> str | None:
+    """What does not follow from the constant of M's Jacobian, in words; None where all does."""
+    bend = _bend(claim, trusted)
+    known = np.flatnonzero(claim.claimed)
+    parts = (known[k : k + _LEAVES] for k in range(0, len(known), _LEAVES))
+    return next((said for part in parts if (said := _leaves(claim, trusted, part, bend))), None)
+
+
+def cells_shortfall(claim: CellClaim, trusted: TrustedModel) -> str | None:
+    """What does not follow from the constant of M, in words; None where all does."""
     values = values_at(claim, trusted, claim.centers)
     with precision():
         rates, reach = _rates(claim, trusted), claim.reach
@@ -85,7 +90,7 @@ def _rates(claim: Claim, trusted: TrustedModel) -> list[Any]:
     ]
 
 
-def _interval(claim: Claim, cell: int, values: Array, rates: list[Any], reach: float) -> str | None:
+def _interval(claim: CellClaim, cell: int, values: Array, rates: list[Any], reach: float) -> str | None:
     index = np.array([cell])
     for output in range(len(claim.schema.outputs)):
         lower, upper, delta, center = (
@@ -103,7 +108,7 @@ def _interval(claim: Claim, cell: int, values: Array, rates: list[Any], reach: f
     return None
 
 
-def _leaves(claim: Claim, trusted: TrustedModel, leaf: NDArray[np.int64], bend: Array) -> str | None:
+def _leaves(claim: LeafClaim, trusted: TrustedModel, leaf: NDArray[np.int64], bend: Array) -> str | None:
     """Why some of these leaves are not shown; None: all are."""
     low, high, output = claim.trees.lower[leaf], claim.trees.upper[leaf], claim.trees.owner[leaf]
     point, rows = claim.followed_from(low, high), np.arange(len(leaf))

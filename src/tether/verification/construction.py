@@ -27,7 +27,8 @@ from tether.foundation.documents import shown
 from tether.foundation.errors import CertificateError
 from tether.foundation.wording import AS_RETURNED, BY_CONSTRUCTION, NEVER_RISES, construction_assumptions
 from tether.trusted import TrustedModel
-from tether.verification.claim import HALF_TURN, Content
+from tether.verification.claim import HALF_TURN
+from tether.verification.content import Content
 from tether.verification.verdict import Verification
 from tether.verification.written import check_fields
 

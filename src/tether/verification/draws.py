@@ -23,22 +23,12 @@ from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
 from tether.foundation.wording import DISTRIBUTION, over_box, over_drawn, over_rows
 from tether.trusted import TrustedModel
-from tether.verification.claim import HALF_TURN, Claim
+from tether.verification.claim import Claim, Limits
 from tether.verification.evaluation import circular, values_at
 
 _BATCH = 1 << 13
-_PINNED_REACH = 0.05  # as the format has it: where a pinned tether is fully open
 _INCREDIBLE = 1e-6
 _LEAST_EPSILON = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class _Limits:
-    """What the model allows at inputs, and what it claims there; (N, P) each."""
-
-    lower: Array
-    upper: Array
-    delta: Array
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,7 @@ def draw(
             raise CertificateError("not verified: hardly any draw from the distribution is in the domain.")
         if not len(rows):
             continue
-        limits = _limits(claim, inputs[rows], squared[rows])
+        limits = claim.limits(inputs[rows], squared[rows].argmin(axis=1))
         values = values_at(claim, trusted, inputs[rows])
         ends = [circular(claim, values - end) for end in (limits.lower, limits.upper)]
         farthest = np.maximum(*ends)
@@ -102,7 +92,7 @@ def refuted(draws: Draws, epsilon: float) -> bool:
     return 1.0 - below < _INCREDIBLE
 
 
-def _holds_opposite(claim: Claim, values: Array, limits: _Limits) -> NDArray[np.bool_]:
+def _holds_opposite(claim: Claim, values: Array, limits: Limits) -> NDArray[np.bool_]:
     """(N, P) whether an angle's limits hold the one opposite to M, which is farther than either limit."""
     opposite = values + np.pi
     first = opposite + 2 * np.pi * np.ceil((limits.lower - opposite) / (2 * np.pi))
@@ -112,16 +102,13 @@ def _holds_opposite(claim: Claim, values: Array, limits: _Limits) -> NDArray[np.
 def _in_domain(claim: Claim, inputs: Array, squared: Array) -> NDArray[np.bool_]:
     """(N,) whether something is claimed at inputs (N, D)."""
     inside = ((inputs >= claim.box[0]) & (inputs <= claim.box[1])).all(axis=1)
-    if claim.kind == "boxes":
-        return inside & claim.in_domain(inputs)
-    cell = squared.argmin(axis=1)
-    return inside & (squared[np.arange(len(cell)), cell] <= claim.cells("radii")[cell] ** 2)
+    return inside & claim.holds(inputs, squared)
 
 
 def distribution_words(claim: Claim) -> str:
     """What the claim is over, in words."""
     if claim.over is None:
-        return DISTRIBUTION["boxes" if claim.kind == "boxes" else "cells"]
+        return DISTRIBUTION[claim.distribution]
     if claim.over["kind"] == "rows":
         rows = claim.arrays["over.inputs"]
         return over_rows(len(rows), hashlib.sha256(rows.astype("<f8").tobytes()).hexdigest())
@@ -174,12 +161,9 @@ def _own(claim: Claim, over: dict[str, Any], rng: np.random.Generator, sampler: 
 
 
 def _around(claim: Claim, rng: np.random.Generator) -> Array:
-    """(N, D) around memories; of box bounds, half of them anywhere in the box."""
+    """(N, D) around memories, and wherever else the claim is tested."""
     inputs = np.minimum(np.maximum(_around_memories(claim, rng), claim.box[0]), claim.box[1])
-    if claim.kind == "boxes":
-        anywhere = claim.box[0] + rng.random(inputs.shape) * (claim.box[1] - claim.box[0])
-        inputs = np.where(rng.random((len(inputs), 1)) < 0.5, anywhere, inputs)
-    return inputs
+    return claim.spread(inputs, rng)
 
 
 def _around_memories(claim: Claim, rng: np.random.Generator) -> Array:
@@ -199,32 +183,3 @@ def _squared_distances(claim: Claim, inputs: Array) -> Array:
     for column in range(memories.shape[1]):
         total += (scaled[:, column, None] - memories[:, column]) ** 2
     return total
-
-
-def _limits(claim: Claim, inputs: Array, squared: Array) -> _Limits:
-    nearest = squared.argmin(axis=1)
-    if claim.kind == "interval":
-        return _Limits(*(claim.bounds(name)[nearest] for name in ("lower", "upper", "delta")))
-    return _leaf_limits(claim, inputs, nearest)
-
-
-def _leaf_limits(claim: Claim, inputs: Array, nearest: NDArray[np.int64]) -> _Limits:
-    """A of each output's leaf, plus and minus what is open of the nearest memory's half-width."""
-    leaf = claim.trees.find(inputs)
-    slope, remainder = claim.bounds("slope")[leaf], claim.bounds("remainder")[leaf]
-    anchor = claim.bounds("value")[leaf] + ((inputs - claim.bounds("reference"))[:, None] * slope).sum(axis=2)
-    width = claim.bounds("half_width")[nearest] * _opening(claim, inputs)[:, None]
-    width = np.minimum(width, np.maximum(claim.bounds("most") - remainder, 0.0))
-    delta = remainder + width
-    circle = np.where(claim.schema.output_angles, np.minimum(delta, HALF_TURN), delta)
-    return _Limits(anchor - width, anchor + width, circle)
-
-
-def _opening(claim: Claim, inputs: Array) -> Array:
-    """(N,) share of the half-width that is open: none where all probes agree on the inputs."""
-    pinned = claim.bounds("pinned")
-    if np.isnan(pinned).all():
-        return np.ones(len(inputs))
-    columns = ~np.isnan(pinned)
-    away = np.abs(inputs[:, columns] - pinned[columns]) / claim.cells("scale")[columns]
-    return np.minimum(away.max(axis=1) / _PINNED_REACH, 1.0) ** 2

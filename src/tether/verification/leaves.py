@@ -7,15 +7,15 @@ from flint import arb
 from numpy.typing import NDArray
 
 from tether.verification import intervals
-from tether.verification.claim import Claim
 from tether.verification.elementary import constant
 from tether.verification.intervals import Array, Interval, add_up
+from tether.verification.leafclaims import LeafClaim
 
 Index = NDArray[np.int64]
 _TURN = constant(lambda: 2 * arb.pi())
 
 
-def model_at(claim: Claim, leaf: Index, point: Array) -> Interval:
+def model_at(claim: LeafClaim, leaf: Index, point: Array) -> Interval:
     """(B,) least and greatest that A of leaves (B,) can be at points (B, D)."""
     value, slope = claim.bounds("value")[leaf], claim.bounds("slope")[leaf]
     total = value, value
@@ -32,7 +32,7 @@ def model_at(claim: Claim, leaf: Index, point: Array) -> Interval:
     return total
 
 
-def slopes_at(claim: Claim, leaf: Index, point: Array) -> list[Interval]:
+def slopes_at(claim: LeafClaim, leaf: Index, point: Array) -> list[Interval]:
     """By input, (B,) least and greatest that the slope of A of leaves (B,) can be at points (B, D)."""
     slope, curvature = claim.bounds("slope")[leaf], claim.curvature[leaf]
     found: list[Interval] = [(column, column) for column in slope.T]
@@ -44,7 +44,7 @@ def slopes_at(claim: Claim, leaf: Index, point: Array) -> list[Interval]:
     return found
 
 
-def swing_of(claim: Claim) -> Array:
+def swing_of(claim: LeafClaim) -> Array:
     """(L,) at most what curvatures add to A anywhere in a leaf, but for roundings."""
     far, total = np.zeros_like(claim.trees.lower), np.zeros(len(claim))
     if claim.pairs:
@@ -54,13 +54,13 @@ def swing_of(claim: Claim) -> Array:
     return total
 
 
-def _way(claim: Claim, leaf: Index, point: Array, column: int) -> Interval:
+def _way(claim: LeafClaim, leaf: Index, point: Array, column: int) -> Interval:
     """(B,) from where curvatures are counted."""
     centre, at = claim.centre[leaf, column], point[:, column]
     return intervals.subtract((at, at), (centre, centre))
 
 
-def gap_at(claim: Claim, output: Index, exact: Interval, model: Interval) -> tuple[Interval, Array]:
+def gap_at(claim: LeafClaim, output: Index, exact: Interval, model: Interval) -> tuple[Interval, Array]:
     """What to add to M, in whole turns, and how far it can then be from A; of outputs (B,), each (B,).
 
     Sound because a distance on the circle is at most that on the line, whatever turns are added.

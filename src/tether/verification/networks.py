@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tether.foundation.errors import CertificateError
-from tether.verification.claim import ROUNDOFF, Content
+from tether.verification.claim import ROUNDOFF
+from tether.verification.content import Content
 from tether.verification.intervals import Array, Interval
 
 _NUMBERS = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}

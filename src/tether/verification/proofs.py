@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tether.foundation.executors import current
 from tether.verification import intervals
+from tether.verification.cellclaims import CellClaim
 from tether.verification.claim import HALF_TURN, Claim
 from tether.verification.elementary import constant
 from tether.verification.graph import Node, UnboundedError
@@ -53,7 +54,7 @@ def target_program(program: Program, claim: Claim) -> Program:
     return Program(tuple(nodes), tuple(lines), tuple(outputs))
 
 
-def shortfalls(claim: Claim, program: Program) -> Iterator[tuple[int, str | None]]:
+def shortfalls(claim: CellClaim, program: Program) -> Iterator[tuple[int, str | None]]:
     """How many cells more were looked at, and what cannot be shown of the first that fails."""
     pieces = [np.arange(start, min(start + _BOXES, len(claim))) for start in range(0, len(claim), _BOXES)]
     shown = current().map(partial(_first_shortfall, claim, program), zip(pieces))
@@ -75,7 +76,7 @@ class _Verdict:
     words: dict[int, str]
 
 
-def _first_shortfall(claim: Claim, program: Program, cells: Index) -> str | None:
+def _first_shortfall(claim: CellClaim, program: Program, cells: Index) -> str | None:
     waiting = cells
     for effort, (shells, pieces) in enumerate(_EFFORTS):
         verdict = _interval(_Region(claim, program, waiting), shells, pieces)
@@ -95,7 +96,7 @@ def _first_shortfall(claim: Claim, program: Program, cells: Index) -> str | None
 class _Region:
     """The coverage regions of some cells, and M over parts of them."""
 
-    claim: Claim
+    claim: CellClaim
     program: Program
     cells: Index
 
@@ -312,7 +313,7 @@ def _interval(region: _Region, shells: int, pieces: int) -> _Verdict:
     return _Verdict((placed & enough).all(axis=1) & ~unknown, ratio, words)
 
 
-def _too_small(claim: Claim, output: int, what: str, have: float, want: float) -> str:
+def _too_small(claim: CellClaim, output: int, what: str, have: float, want: float) -> str:
     return f"{claim.output(output)}: {what} is {have:.6g}, not the {want:.6g} needed"
 
 

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.data import Array
-from tether.verification.claim import ROUNDOFF, Claim
+from tether.verification.cellclaims import CellClaim
+from tether.verification.claim import ROUNDOFF
+from tether.verification.leafclaims import LeafClaim
 
 _MORE = 1 + 1e-9  # for the roundings of the sums below, all of positive numbers
 
 
-def leaf_rounding(claim: Claim, leaf: NDArray[np.int64], low: Array, high: Array) -> Array:
+def leaf_rounding(claim: LeafClaim, leaf: NDArray[np.int64], low: Array, high: Array) -> Array:
     """(B,) roundings that a remainder must cover over boxes (B, D) of leaves (B,), beside M's own.
 
     A(s) takes D differences, D products and a sum of D + 1 numbers; the limits and the base one sum each;
@@ -40,7 +42,7 @@ def leaf_rounding(claim: Claim, leaf: NDArray[np.int64], low: Array, high: Array
     return roundings * ROUNDOFF * _MORE + faint
 
 
-def interval_rounding(claim: Claim, cells: NDArray[np.int64], largest: Array) -> Array:
+def interval_rounding(claim: CellClaim, cells: NDArray[np.int64], largest: Array) -> Array:
     """(n, P) roundings that an interval's delta must cover beside M's own: of the base; the limits have none.
 
     Args:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.data import Array
 from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
-from tether.verification.claim import Claim, Content, claim_of, read_content
+from tether.verification.claim import Claim
 from tether.verification.construction import verify_direct, verify_monotone
+from tether.verification.content import Content, claim_of, read_content
 from tether.verification.draws import distribution_words, draw, refuted
-from tether.verification.evaluation import circular, values_at
+from tether.verification.evaluation import values_at
 from tether.verification.verdict import Verification
-from tether.verification.written import check_certificate, delta_of
+from tether.verification.written import check_certificate
 
 if TYPE_CHECKING:
     from tether.verification.reading import Read
@@ -73,10 +73,9 @@ def verify(
     if claim.level.of_a_share:  # draws cannot tell how likely draws were to mislead
         not_vouched = (_OPEN_SHARE, *not_vouched)
     check_trusted(trusted, claim.places, claim.schema)
-    if claim.kind != "boxes":
-        _compare_centers(claim, trusted)
+    claim.compare(trusted)
     statement = _establish(claim, trusted, seed, progress, over)
-    own = [delta_of(claim, output) for output in range(len(claim.schema.outputs))]
+    own = [claim.delta_of(output) for output in range(len(claim.schema.outputs))]
     ends = [(float(delta.max()), float(np.median(delta))) for delta in own]
     deltas = dict(zip(claim.schema.outputs, ends, strict=True))
     return Verification(
@@ -111,21 +110,6 @@ def _compare_sources(content: Content, trusted: TrustedModel, certificate: str |
     return notes
 
 
-def _compare_centers(claim: Claim, trusted: TrustedModel) -> None:
-    """Another M is recognised at the memories, whatever the claim rests on."""
-    stated = claim.bounds("center")
-    off = circular(claim, values_at(claim, trusted, claim.centers) - stated)
-    # Another machine's sine may differ in the last place; an increment is small beside what it is added to.
-    size = np.abs(stated) + np.abs(stated).max(axis=0) + claim.base + 1e-3 * claim.delta
-    excess = off - 1e-9 * size
-    if not (excess <= 0).all():
-        cell, output = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        raise CertificateError(
-            f"not verified: cell {cell}, {claim.output(int(output))}: the trusted model at the "
-            f"memory differs from what the file says by {off[cell, output]:.6g}."
-        )
-
-
 def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None, over: Any) -> str:
     if over is not None and (claim.over or {}).get("kind") != "sampler":
         raise ValueError(
@@ -135,9 +119,6 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         return f"Nothing to verify: evidence `{claim.evidence}` is an estimate, not a claim."
     if claim.level.of_a_share:
         return _test(claim, trusted, seed, progress, over)
-    # Only now, so that nobody waits for interval arithmetic who does not need it.
-    from tether.verification.constants import constants_shortfall
-
     assumed = ""
     if claim.level.by_code:
         reading = read_trusted(claim, trusted)
@@ -145,14 +126,12 @@ def _establish(claim: Claim, trusted: TrustedModel, seed: int, progress: Report 
         assumed = f" {reading.assumed('trusted model')}"
         how = "in interval arithmetic on the trusted model's own code"
     else:
-        reason = constants_shortfall(claim, trusted)
+        reason = claim.constants_shortfall(trusted)
         how = "from the constants given for the trusted model, if those hold"
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
     shown = f"Delta was shown again for each of {len(claim)} {claim.unit}, {how}."
-    if claim.kind == "boxes" and not claim.claimed.all():
-        shown += f" Of {int((~claim.claimed).sum())} of these leaves nothing is claimed."
-    return shown + assumed
+    return shown + claim.left_out + assumed
 
 
 def _test(claim: Claim, trusted: TrustedModel, seed: int, progress: Report | None, over: Any) -> str:
@@ -182,7 +161,7 @@ def read_trusted(claim: Claim, trusted: TrustedModel) -> Read:
     schema = claim.schema
     sizes = len(schema.states), len(schema.controls), len(schema.outputs)
     draw_by = (trusted.source_digest or "").encode() + np.ascontiguousarray(claim.places).tobytes()
-    places = tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7A1)))
+    places = claim.tried(_TRIED, np.random.Generator(np.random.PCG64DXSM(0x7A1)))
     try:
         return read(trusted.function, sizes, places, draw_by)
     except UnboundedError as error:
@@ -191,16 +170,14 @@ def read_trusted(claim: Claim, trusted: TrustedModel) -> Read:
 
 def _unproved(claim: Claim, trusted: TrustedModel, program: Program, progress: Report | None) -> str | None:
     """What cannot be shown of some cell, in words; None where all can be."""
-    from tether.verification.boxproofs import leaf_shortfalls
-    from tether.verification.proofs import shortfalls, target_program
+    from tether.verification.proofs import target_program
 
     program = target_program(program, claim)
     reason = check_program(claim, trusted, program)
     if reason is not None:
         return reason
     done = 0
-    look = leaf_shortfalls if claim.kind == "boxes" else shortfalls
-    for count, reason in look(claim, program):
+    for count, reason in claim.shortfalls(program):
         if reason is not None:
             return reason
         done += count
@@ -213,7 +190,8 @@ def check_program(claim: Claim, trusted: TrustedModel, program: Program) -> str 
     """Whether M itself, at memories and at points of the domain, does what its program says."""
     from tether.verification.reading import first_unlike
 
-    inputs = np.concatenate([claim.places, tried(claim, np.random.Generator(np.random.PCG64DXSM(0x7ACE)))])
+    rng = np.random.Generator(np.random.PCG64DXSM(0x7ACE))
+    inputs = np.concatenate([claim.places, claim.tried(_TRIED, rng)])
     values = values_at(claim, trusted, inputs)
     # M's own value lies in the range but for unwrapping an angle and subtracting a state from it.
     beside = claim.base + 4 * np.pi
@@ -224,17 +202,3 @@ def check_program(claim: Claim, trusted: TrustedModel, program: Program) -> str 
         f"{claim.output(found.output)}: the trusted model gives {found.value!r} at "
         f"{found.point.tolist()}, and its code as read here {found.read!r}"
     )
-
-
-def tried(claim: Claim, rng: np.random.Generator) -> Array:
-    """(N, D) points of the domain, drawn around every memory or in every leaf."""
-    inputs = len(claim.schema.inputs)
-    if claim.kind == "boxes":
-        leaf = rng.choice(np.flatnonzero(claim.claimed), _TRIED)
-        low, high = claim.trees.lower[leaf], claim.trees.upper[leaf]
-        points = np.clip(low + rng.random((_TRIED, inputs)) * (high - low), low, high)
-        return points[claim.in_domain(points)]
-    cell = rng.integers(0, len(claim), _TRIED)
-    reach = rng.uniform(-1, 1, (_TRIED, inputs)) * claim.cells("scale")
-    points = claim.centers[cell] + reach * claim.cells("radii")[cell, None]
-    return np.minimum(np.maximum(points, claim.cells("box_lower")), claim.cells("box_upper"))

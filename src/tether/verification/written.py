@@ -103,10 +103,8 @@ def _pairs(content: dict[str, Any], claim: Claim, trusted: TrustedModel) -> Iter
     digest = claim.trusted_digest if claim.trusted_digest is not None else trusted.source_digest
     yield "trusted_source_sha256", content["trusted_source_sha256"], digest
     yield from _known("domain.", content["domain"], _DOMAIN_FIELDS)
-    boxes = claim.kind == "boxes"
-    yield "domain.radius", content["domain"]["radius"], None if boxes else _ends(claim.cells("radii"))
-    known = _known_share(claim) if boxes else None
-    yield "domain.coverage_box", content["domain"].get("coverage_box"), known
+    yield "domain.radius", content["domain"]["radius"], claim.radius
+    yield "domain.coverage_box", content["domain"].get("coverage_box"), claim.share
     yield "monotonicity", content.get("monotonicity"), None
     yield from _band_pairs(content.get("band"), claim)
     limits = zip(claim.box[0].tolist(), claim.box[1].tolist(), strict=True)
@@ -124,7 +122,7 @@ def _known(prefix: str, content: dict[str, Any], fields: set[str]) -> Iterator[t
 
 
 def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: float | None) -> Any:
-    name, delta = claim.schema.outputs[output], delta_of(claim, output)
+    name, delta = claim.schema.outputs[output], claim.delta_of(output)
     yield from _known(f"deltas['{name}'].", entry, _DELTA_FIELDS)
     yield f"deltas['{name}'].unit", entry["unit"], claim.schema.units.get(name, "")
     yield f"deltas['{name}'].median", entry["median"], float(np.median(delta))
@@ -134,33 +132,16 @@ def _output_pairs(entry: dict[str, Any], claim: Claim, output: int, single: floa
     yield f"deltas['{name}'].maximum", entry["maximum"], largest
     lemma = claim.arrays.get("bounds.lemma")
     yield f"deltas['{name}'].lemma", entry["lemma"], None if lemma is None else float(lemma[output])
-    worst = np.argsort(-delta, kind="stable")[:5]
+    worst = claim.parts(output)[np.argsort(-delta, kind="stable")[:5]]
     remainder: Any = entry.get("remainder")
-    if claim.kind == "boxes":
-        own = _leaves_of(claim, output)
-        worst = own[worst]
-        yield f"deltas['{name}'].remainder", len(remainder), 2
-        yield f"deltas['{name}'].remainder", remainder[0], float(claim.bounds("remainder")[own].max())
-    else:
+    own = claim.remainder(output)
+    if own is None:
         yield f"deltas['{name}'].remainder", remainder, None
+    else:  # what it is over data stands beside it
+        yield f"deltas['{name}'].remainder", len(remainder), 2
+        yield f"deltas['{name}'].remainder", remainder[0], own
     yield f"deltas['{name}'].worst_cells", entry["worst_cells"], worst.tolist()
     yield f"deltas['{name}'].single", entry["single"], single
-
-
-def delta_of(claim: Claim, output: int) -> np.ndarray:
-    """(K,) delta of an output by cell, or by those of its leaves of which something is claimed."""
-    return claim.delta[_leaves_of(claim, output)] if claim.kind == "boxes" else claim.delta[:, output]
-
-
-def _leaves_of(claim: Claim, output: int) -> np.ndarray:
-    return np.flatnonzero((claim.trees.owner == output) & claim.claimed)
-
-
-def _known_share(claim: Claim) -> float:
-    """Share of the box, by volume, outside leaves of which nothing is claimed."""
-    trees, extent = claim.trees, claim.box[1] - claim.box[0]
-    sides = (trees.upper - trees.lower)[~claim.claimed] / np.where(extent > 0, extent, 1.0)
-    return float(1 - min(1.0, np.where(extent > 0, sides, 1.0).prod(axis=1).sum()))
 
 
 def _band_pairs(stated: dict[str, Any] | None, claim: Claim) -> Iterator[tuple[str, Any, Any]]:
@@ -221,10 +202,6 @@ def _not_vouched(content: dict[str, Any]) -> Iterator[str]:
         yield "deltas.remainder[1]"
     if content.get("concerns"):
         yield "concerns"
-
-
-def _ends(values: np.ndarray) -> list[float]:
-    return [float(values.min()), float(values.max())]
 
 
 def _same(stated: Any, own: Any) -> bool:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tether.foundation.executors import current
 from tether.foundation.progress import Report
 from tether.verification import intervals
-from tether.verification.claim import ROUNDOFF, Claim
+from tether.verification.claim import ROUNDOFF
 from tether.verification.elementary import constant
 from tether.verification.interpreter import enclose, exact_values
 from tether.verification.intervals import Array, Interval, add_down, add_up, multiply_up
+from tether.verification.leafclaims import LeafClaim
 from tether.verification.leaves import model_at, slopes_at
 from tether.verification.networks import FileNetwork, cut_off, less_share
 from tether.verification.roundings import leaf_rounding
@@ -100,7 +101,7 @@ class _View(NamedTuple):
 
 
 def first_unshown(
-    claim: Claim,
+    claim: LeafClaim,
     program: Program | None,
     tasks: list[Task],
     progress: Report | None,
@@ -134,7 +135,7 @@ def first_untied(
 
 
 def _unshown(
-    claim: Claim,
+    claim: LeafClaim,
     program: Program | None,
     tasks: list[Task],
     network: FileNetwork | None,
@@ -370,13 +371,13 @@ class _Over(_Lines):
         network: of the file, where its weights are those that count.
     """
 
-    claim: Claim
+    claim: LeafClaim
     output: int
     leaves: Index
     network: FileNetwork | None
 
     @classmethod
-    def beside(cls, lines: _Lines, claim: Claim, output: int, network: FileNetwork | None) -> _Over:
+    def beside(cls, lines: _Lines, claim: LeafClaim, output: int, network: FileNetwork | None) -> _Over:
         """Of these lines."""
         leaves = np.flatnonzero(claim.trees.owner == output)
         return cls(

@@ -11,6 +11,7 @@ import numpy as np
 from tether.foundation import documents as what
 from tether.foundation.errors import CertificateError
 from tether.verification.claim import Claim
+from tether.verification.leafclaims import LeafClaim
 
 WHAT = "a tube written by Tether"
 _DIGESTED = ("reference", "value", "slope", "remainder", "half_width", "most", "pinned")
@@ -73,9 +74,9 @@ def model_file(path: Path, content: dict[str, Any], given: str | Path | None) ->
     return place / "model.safetensors" if place.is_dir() else place
 
 
-def recognise(claim: Claim, content: dict[str, Any], place: Path) -> None:
+def recognise(claim: Claim, content: dict[str, Any], place: Path) -> LeafClaim:
     """The tube must be of this very tether, and speak of it as the model file does."""
-    if claim.kind != "boxes":
+    if not isinstance(claim, LeafClaim):
         raise CertificateError("not verified: tubes of models with a box tree alone are shown again.")
     schema = claim.schema
     means = {name: list(getattr(schema, name)) for name in _COLUMNS} | {"units": dict(schema.units)}
@@ -89,6 +90,7 @@ def recognise(claim: Claim, content: dict[str, Any], place: Path) -> None:
         digest.update(np.ascontiguousarray(part).tobytes())
     if digest.hexdigest() != content["about"].get("tether"):
         raise CertificateError(f"not verified: the tube is not of the tether in `{place}`.")
+    return claim
 
 
 def require(holds: bool | np.bool_, rule: str) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from tether.foundation import documents as what
 from tether.foundation.errors import CertificateError
 from tether.verification import intervals
-from tether.verification.claim import ROUNDOFF, Claim
+from tether.verification.claim import ROUNDOFF
 from tether.verification.intervals import Array, add_down, add_up
+from tether.verification.leafclaims import LeafClaim
 from tether.verification.tubes.distances import LESS_THAN_A_TURN
 from tether.verification.tubes.document import WHAT, require
 from tether.verification.tubes.sets import Set
@@ -21,7 +22,7 @@ from tether.verification.tubes.steps import Step, step
 _MOST_CORNERS = 100_000
 
 
-def all_steps(claim: Claim, content: dict[str, Any]) -> Iterator[Step]:
+def all_steps(claim: LeafClaim, content: dict[str, Any]) -> Iterator[Step]:
     """Everything but the model's distance from the lines is shown here; that is what tasks are for."""
     schema, steps, known = claim.schema, content["steps"], content["controls"]
     dx, du = len(schema.states), len(schema.controls)
@@ -52,7 +53,7 @@ def all_steps(claim: Claim, content: dict[str, Any]) -> Iterator[Step]:
 
 
 def _row_steps(
-    claim: Claim,
+    claim: LeafClaim,
     row: dict[str, Any],
     number: int,
     steps: int,
@@ -79,7 +80,12 @@ def _row_steps(
 
 
 def _check_boxes(
-    claim: Claim, parts: list[list[Set]], lower: Array, upper: Array, name: str, other: dict[str, Any] | None
+    claim: LeafClaim,
+    parts: list[list[Set]],
+    lower: Array,
+    upper: Array,
+    name: str,
+    other: dict[str, Any] | None,
 ) -> None:
     """Boxes hold the sets; or what these share with the boxes of a tube that holds the same rollouts."""
     angles = np.array([state in claim.schema.angles for state in claim.schema.states])
@@ -98,7 +104,7 @@ def _check_boxes(
         require(bool(held.all()), f"{name}, step {t}: the box must hold the set")
 
 
-def _check_start(claim: Claim, first: list[Set], start: list[Array], name: str) -> None:
+def _check_start(claim: LeafClaim, first: list[Set], start: list[Array], name: str) -> None:
     """The first sets together hold every start; wrapping may move an angle by its rounding."""
     angles = np.array([state in claim.schema.angles for state in claim.schema.states])
     size = np.maximum(np.abs(start[0]), np.abs(start[1]))

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from tether.foundation import documents as what
 from tether.foundation.errors import CertificateError
 from tether.verification import intervals
-from tether.verification.claim import ROUNDOFF, Claim
+from tether.verification.claim import ROUNDOFF
 from tether.verification.intervals import Array, Interval, add_down, add_up
+from tether.verification.leafclaims import LeafClaim
 from tether.verification.leaves import swing_of
 from tether.verification.tubes.distances import Task
 from tether.verification.tubes.document import require
@@ -33,7 +34,7 @@ class Step(NamedTuple):
 
 
 def step(
-    claim: Claim, move: dict[str, Any], before: Set, after: Set, controls: list[Array] | None, place: str
+    claim: LeafClaim, move: dict[str, Any], before: Set, after: Set, controls: list[Array] | None, place: str
 ) -> Step:
     """Shows all of a step but its tasks.
 
@@ -93,7 +94,7 @@ def step(
     return Step(Task(*known, add_down(box, -wrapping)), policy, rest)
 
 
-def _with_boxes(claim: Claim, before: Set, controls: list[Array]) -> Set:
+def _with_boxes(claim: LeafClaim, before: Set, controls: list[Array]) -> Set:
     """Inputs: states of a set, and controls anywhere between their ends."""
     dx, inputs = len(claim.schema.states), len(claim.schema.inputs)
     low, high = controls
@@ -107,7 +108,7 @@ def _with_boxes(claim: Claim, before: Set, controls: list[Array]) -> Set:
     return Set(np.concatenate([before.center, middle]), moved)
 
 
-def _with_policy(claim: Claim, stated: dict[str, Any], before: Set, place: str) -> tuple[Set, Task]:
+def _with_policy(claim: LeafClaim, stated: dict[str, Any], before: Set, place: str) -> tuple[Set, Task]:
     """Inputs: states of a set, and controls tied to them as the file says; and what the policy must keep."""
     dx, du, angles = len(claim.schema.states), len(claim.schema.controls), claim.schema.input_angles
     line = Line.of(stated, "gain", du, angles[:dx], place)
@@ -132,7 +133,7 @@ def carried_states(schema: Any) -> NDArray[np.int64]:
     return np.setdiff1d(np.arange(len(schema.states)), schema.advanced)
 
 
-def _check_inside(claim: Claim, hull: Interval, place: str) -> None:
+def _check_inside(claim: LeafClaim, hull: Interval, place: str) -> None:
     least, most = claim.box
     circle = claim.schema.input_angles & (least <= -np.pi) & (most >= np.nextafter(np.pi, 0.0))
     seen = ~claim.schema.input_angles | (hull[1] < np.pi)  # what is at π itself is seen at -π
@@ -142,7 +143,7 @@ def _check_inside(claim: Claim, hull: Interval, place: str) -> None:
         raise CertificateError(f"not verified: {place}: input {name} may leave the operating box.")
 
 
-def _wrapping(claim: Claim) -> Array:
+def _wrapping(claim: LeafClaim) -> Array:
     """(P,) what bringing a predicted angle back to [-π, π) can lose: k turns of 2π in float64.
 
     With a the prediction and u the roundoff: 2π is off by 0.4 u of it, the product and the difference by u of

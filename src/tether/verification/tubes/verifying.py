@@ -27,7 +27,8 @@ from tether.foundation import documents as what
 from tether.foundation.errors import CertificateError
 from tether.foundation.progress import Report
 from tether.trusted import Function, TrustedModel, as_trusted
-from tether.verification.claim import Claim, Content, claim_of, read_content
+from tether.verification.claim import Claim
+from tether.verification.content import Content, claim_of, read_content
 from tether.verification.networks import FileNetwork
 from tether.verification.tubes.distances import first_unshown
 from tether.verification.tubes.document import DOCUMENT, WHAT, check_beside, model_file, recognise, require
@@ -111,7 +112,7 @@ def _show(
     progress: Report | None,
 ) -> int:
     """How many steps were shown: of the tube, and of one for any weights that its boxes were cut by."""
-    recognise(claim, content, held.path)
+    known = recognise(claim, content, held.path)
     network, beside, shown = None, content.get("beside"), 0
     if content["weights"] is not None:
         network = FileNetwork(held)
@@ -119,9 +120,9 @@ def _show(
     if beside is not None:
         check_beside(content, beside)
         shown = _show(claim, held, program, rules, beside, progress)
-    steps = list(all_steps(claim, content))
+    steps = list(all_steps(known, content))
     tasks = [step.model for step in steps]
-    reason = rules.first_unshown(steps) or first_unshown(claim, program, tasks, progress, network)
+    reason = rules.first_unshown(steps) or first_unshown(known, program, tasks, progress, network)
     if reason is not None:
         raise CertificateError(f"not verified: {reason}.")
     return shown + len(tasks)
