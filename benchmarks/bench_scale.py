@@ -71,7 +71,7 @@ def fit_rows(rows):
     from tether.data.logs import LogConfig, read_log
     from tether.fitting import FitConfig, fit
     from tether.fitting.streaming import measure_log
-    from tether.learning.training import TrainingConfig
+    from tether.learning.config import TrainingConfig
 
     with tempfile.TemporaryDirectory() as folder:
         if TINY:

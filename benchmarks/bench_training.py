@@ -15,7 +15,9 @@ import torch
 from sizes import size
 from tether.data import Scaling, make_schema
 from tether.geometry.cells import Cells
-from tether.learning.training import Examples, TrainingConfig, TrainingData, train
+from tether.learning.config import TrainingConfig
+from tether.learning.examples import Examples, TrainingData
+from tether.learning.training import train
 from tether.model import Frame, mlp
 from tether.model.assembling import constrained_model
 from tether.tethers.bounds import IntervalBounds

@@ -22,7 +22,7 @@ from sizes import TINY, size
 from tether.data import Transitions, make_schema
 from tether.evidence import SamplingConfig
 from tether.fitting import CONSTRAINED, TETHERED, FitConfig, build_for, prepare
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.report.figures import as_png, styled
 
 DIMENSIONS = size((15, 30, 60, 120, 240), (15, 30))

@@ -14,7 +14,9 @@ import tether
 from tether.files.storage import network_spec
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.choosing import choose
-from tether.learning.training import Examples, TrainingConfig, TrainingData, train
+from tether.learning.config import TrainingConfig
+from tether.learning.examples import Examples, TrainingData
+from tether.learning.training import train
 from tether.model import Ensemble, mlp
 
 STEP = 0.05

@@ -753,8 +753,8 @@ import functools, os, signal
 import tether.cli, tether.files.runs
 
 # A checkpoint at every evaluation, as if each took ten seconds.
-import tether.learning.training as training
-training.TrainingConfig = functools.partial(training.TrainingConfig, checkpoint_seconds=0.0)
+import tether.learning.config as config
+config.TrainingConfig = functools.partial(config.TrainingConfig, checkpoint_seconds=0.0)
 write = tether.files.runs.RunFolder.note
 
 def note(self, method, evaluations):

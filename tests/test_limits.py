@@ -31,7 +31,7 @@ from tether.foundation.documents import (
     whole,
 )
 from tether.foundation.limits import check_number, check_whole, check_widths
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model import mlp
 from tether.model.monotone import MonotoneNetwork
 

@@ -13,7 +13,7 @@ from tether.data.logs import LogConfig, pieces, read_log
 from tether.data.logs.reading import stream_log
 from tether.fitting import FitConfig, fit
 from tether.fitting.streaming import measure_log
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 
 EPISODES, STEPS = 30, 40
 CONFIG = LogConfig(states=["x", "v"], controls=["u"], episode="run")

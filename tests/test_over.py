@@ -18,7 +18,7 @@ from tether.fitting import FitConfig, plain_settings, prepare, train_method
 from tether.fitting.methods import CONSTRAINED, TETHERED
 from tether.foundation.atomic import content_digest, read_tensors, write_json, write_tensors
 from tether.foundation.errors import CertificateError, StorageError
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model.assembling import constrained_model
 from tether.verification import verify
 from tether_studies import parked_car

@@ -23,7 +23,7 @@ from tether.fitting import (
     train_method,
 )
 from tether.fitting.config import check_angles
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model.assembling import constrained_model, unconstrained_model
 from tether_studies import parked_car
 

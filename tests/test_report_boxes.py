@@ -15,7 +15,7 @@ from tether.cli import terminal
 from tether.data import Jitter, Transitions
 from tether.files.runs import RunFolder, compare
 from tether.fitting import CONSTRAINED, TETHERED, VANILLA, FitConfig
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.report import boxes
 from tether.report.building import build_report, run_lead
 from tether.report.tables import cost_line, domain_lines, errors_grid, recheck_line

@@ -13,7 +13,9 @@ import torch
 from tether.data import Scaling, Schema, fit_scaling, make_schema
 from tether.foundation.errors import StorageError
 from tether.geometry.cells import Cells
-from tether.learning.training import Examples, TrainingConfig, TrainingData, train
+from tether.learning.config import TrainingConfig
+from tether.learning.examples import Examples, TrainingData
+from tether.learning.training import train
 from tether.model import Frame, mlp
 from tether.model.assembling import constrained_model, unconstrained_model
 from tether.tethers.bounds import IntervalBounds

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tether.foundation.errors import CertificateError, StorageError, TrustedModelError
     from tether.foundation.progress import console_reporter, silent
     from tether.geometry.memories import GrowingNeuralGas, Memories, fit_memories
-    from tether.learning.training import TrainingConfig
+    from tether.learning.config import TrainingConfig
     from tether.model import Model, Prediction, mlp
     from tether.model.single import SinglePrecisionModel, single_precision
     from tether.trusted import TrustedModel
@@ -130,7 +130,7 @@ _HOMES = {
     "foundation.errors": ("CertificateError", "StorageError", "TrustedModelError"),
     "foundation.progress": ("console_reporter", "silent"),
     "geometry.memories": ("GrowingNeuralGas", "Memories", "fit_memories"),
-    "learning.training": ("TrainingConfig",),
+    "learning.config": ("TrainingConfig",),
     "model": ("Model", "Prediction", "mlp"),
     "model.single": ("SinglePrecisionModel", "single_precision"),
     "trusted": ("TrustedModel",),

@@ -22,7 +22,7 @@ from tether.fitting import (
 )
 from tether.foundation.atomic import write_bytes
 from tether.foundation.progress import Reporter, silent
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.report.page import Picture, Section
 from tether.report.tables import run_name
 from tether_studies import parked_car

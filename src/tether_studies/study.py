@@ -52,7 +52,7 @@ class Entry:
         memories: for a method with cells.
         changes: fields of :class:`FitConfig` in which it differs from the study's.
         steps: gradient steps.
-        training: fields of its :class:`tether.learning.training.TrainingConfig` in which it differs.
+        training: fields of its :class:`tether.learning.config.TrainingConfig` in which it differs.
         build: a tether of the study's own making; None: the library builds that of `method`.
         noise: standard deviation, in units of an input's scale and by its name, of what is added to the
             network's features while it trains, so that it leans less on an input that M explains.

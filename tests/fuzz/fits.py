@@ -24,7 +24,7 @@ from fits_systems import System, write_system
 from subject import EnclosureError, Tally, main
 
 import tether
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 
 REFUSALS = (EnclosureError, ValueError, TypeError, tether.CertificateError, tether.TrustedModelError)
 

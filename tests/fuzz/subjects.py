@@ -20,7 +20,7 @@ from tether.claims.tubes import save_tube, tube
 from tether.cli.running import run
 from tether.data import Jitter
 from tether.export import export
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model.assembling import direct_model, unconstrained_model
 from tether_studies.storing import write_data
 from tether_studies.study import StudyData

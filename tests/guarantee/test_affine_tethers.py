@@ -16,7 +16,7 @@ from tether.files.storage import load, save
 from tether.fitting import DIRECT, TETHERED, FitConfig, build_tether, fit, prepare, train_method
 from tether.foundation.errors import CertificateError
 from tether.geometry.cells import Cells
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model import Frame, mlp
 from tether.model.assembling import constrained_model
 from tether.tethers.bounds import AffineBounds, bound_by_intervals

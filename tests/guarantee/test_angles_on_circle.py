@@ -20,7 +20,7 @@ from tether.evidence import Question, SamplingConfig, Statistical, as_evidence
 from tether.fitting import DIRECT, FitConfig, prepare, train_method
 from tether.foundation.errors import TrustedModelError
 from tether.geometry.cells import Cells
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model import Frame, mlp
 from tether.model.assembling import constrained_model, direct_model
 from tether.model.single import single_delta, single_precision

@@ -11,7 +11,7 @@ from tether.claims.certificate import certify
 from tether.evidence import Sampled, SamplingConfig
 from tether.fitting import FitConfig, build_tether, fit, prepare
 from tether.foundation.errors import CertificateError
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether_studies import parked_car
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 
 
 def pole(states, controls):

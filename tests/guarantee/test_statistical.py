@@ -11,7 +11,7 @@ from tether.evidence.statistical import binomial_tail, draws_allowed, draws_need
 from tether.fitting import FitConfig, prepare, train_method
 from tether.fitting.methods import CONSTRAINED, TETHERED
 from tether.foundation.errors import CertificateError
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model.assembling import constrained_model
 from tether.tethers.calibration import exceedance
 from tether_studies import parked_car

@@ -20,7 +20,7 @@ from tether.evidence import LEVELS
 from tether.files.storage import load, save
 from tether.fitting import CONSTRAINED, TETHERED, FitConfig, prepare, train_method
 from tether.foundation.errors import CertificateError, StorageError
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.trusted import TrustedModel
 from tether.verification.draws import Draws, refuted
 from tether.verification.graph import UnboundedError

@@ -7,7 +7,7 @@ import pytest
 
 from tether.fitting import VANILLA, FitConfig, prepare, train_method
 from tether.foundation.errors import StorageError
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether_studies import parked_car
 from tether_studies.noise import noisy_network
 

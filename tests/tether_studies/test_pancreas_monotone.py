@@ -8,7 +8,7 @@ from tether.claims.construction import certify_by_construction
 from tether.fitting import MONOTONE, Built, FitConfig, build_monotone_tether, prepare, train_method, untrained
 from tether.fitting.monotone import monotone_network
 from tether.foundation.errors import CertificateError
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model.monotone import MonotoneNetwork, ordered_linear
 from tether.tethers.monotone import MonotoneTether
 from tether.trusted import TrustedModel

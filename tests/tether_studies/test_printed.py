@@ -10,7 +10,7 @@ import pytest
 from tether.fitting import FitConfig, learn_method, prepare
 from tether.foundation.progress import silent
 from tether.geometry.cells import Cells
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether_studies import parked_car
 from tether_studies.printed import (
     FIXED,

@@ -6,7 +6,7 @@ import pytest
 from tether.claims.rollout import rollout
 from tether.data import Transitions, wrap_angle
 from tether.fitting import TETHERED, FitConfig, judge, learn_method, prepare
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.programs import enclose
 from tether.trusted import check_trusted
 from tether_studies import carla

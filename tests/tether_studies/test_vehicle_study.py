@@ -10,7 +10,7 @@ import pytest
 import tether
 from tether.fitting import FitConfig, measure_losses, measure_trusted, prepare
 from tether.foundation.progress import silent
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.report.seeds import grouped
 from tether_studies.registry import find_study
 from tether_studies.runner import outcome_of, run_all

@@ -210,7 +210,7 @@ def fit(
         from tether.files.runs import RunFolder
         from tether.fitting import FitConfig, resolve_target
         from tether.foundation.executors import spread_over
-        from tether.learning.training import TrainingConfig
+        from tether.learning.config import TrainingConfig
         from tether.trusted.loading import load_trusted
     reading = LogConfig(
         states=names(states),

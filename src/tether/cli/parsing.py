@@ -36,7 +36,7 @@ def integers(option: str, text: str) -> list[int]:
 
 def device_named(name: str) -> str:
     """The name, if torch can use the device."""
-    from tether.learning.training import check_device
+    from tether.learning.config import check_device
 
     check_device("--device", name)
     return name

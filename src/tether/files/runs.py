@@ -40,7 +40,7 @@ from tether.foundation.atomic import write_json, write_text
 from tether.foundation.documents import read_bytes, read_text
 from tether.foundation.progress import Reporter, silent
 from tether.foundation.version import __version__
-from tether.learning.training import Evaluation
+from tether.learning.history import Evaluation
 from tether.report.boxes import box_sections
 from tether.report.building import chapter_of, run_lead, section_as_dict, write_report
 from tether.report.explorer import explorer_data

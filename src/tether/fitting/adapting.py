@@ -24,8 +24,10 @@ from tether.fitting.choosing import held_out_gain
 from tether.foundation.documents import shorten
 from tether.foundation.limits import MOST_STEPS, check_number, check_seed, check_whole
 from tether.foundation.progress import Report, Reporter, watched
+from tether.learning.config import TrainingConfig
 from tether.learning.crossfit import fit_ridge, fold_by_episode
-from tether.learning.training import Examples, TrainingConfig, TrainingData, train
+from tether.learning.examples import Examples, TrainingData
+from tether.learning.training import train
 from tether.model import Model
 from tether.tethers import tether_over
 from tether.tethers.expanding import with_room

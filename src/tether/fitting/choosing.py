@@ -22,6 +22,7 @@ from tether.fitting.methods import Method, TrainedRun, train_method, untrained
 from tether.fitting.problem import Problem
 from tether.fitting.rolling import carrying_factor, one_after_another
 from tether.foundation.progress import Reporter, silent
+from tether.learning.config import TrainingConfig
 from tether.learning.crossfit import (
     FOLDS,
     Ridge,
@@ -32,7 +33,9 @@ from tether.learning.crossfit import (
     trusted_share,
     weigh_episodes,
 )
-from tether.learning.training import Examples, History, TrainingConfig, TrainingData, train
+from tether.learning.examples import Examples, TrainingData
+from tether.learning.history import History
+from tether.learning.training import train
 from tether.model import Ensemble, Model, mlp, weighted_sum
 
 MEMBER = (64, 64)

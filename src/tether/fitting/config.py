@@ -15,7 +15,7 @@ from tether.evidence import Evidence, Proved, Question, SamplingConfig, as_evide
 from tether.evidence.distributions import described, settled
 from tether.foundation.documents import shorten
 from tether.foundation.limits import MOST_LEAVES, MOST_MEMORIES, check_seed, check_whole, check_widths
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model import Operator
 from tether.trusted import TrustedModel
 from tether.trusted.affine import AffineModel

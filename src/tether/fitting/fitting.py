@@ -35,7 +35,8 @@ from tether.fitting.methods import (
 from tether.fitting.problem import Problem, prepare
 from tether.foundation.executors import spread_over
 from tether.foundation.progress import Reporter, silent, watched
-from tether.learning.training import Evaluation, History, TrainingConfig
+from tether.learning.config import TrainingConfig
+from tether.learning.history import Evaluation, History
 from tether.model import Model
 from tether.trusted import Function, TrustedModel
 

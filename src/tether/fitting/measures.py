@@ -11,7 +11,7 @@ import numpy as np
 from tether.claims.rollout import Step
 from tether.data import Array, Schema
 from tether.fitting.problem import Part, Problem
-from tether.learning.training import History
+from tether.learning.history import History
 from tether.model import Model
 
 ByOutput = Mapping[str, float]

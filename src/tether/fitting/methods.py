@@ -14,7 +14,10 @@ from tether.fitting.building import Built, build
 from tether.fitting.config import FitConfig, TetherKind
 from tether.fitting.problem import Problem
 from tether.foundation.progress import Reporter, silent
-from tether.learning.training import Evaluation, History, Loss, TrainingData, train
+from tether.learning.config import Loss
+from tether.learning.examples import TrainingData
+from tether.learning.history import Evaluation, History
+from tether.learning.training import train
 from tether.model import Model
 
 

@@ -16,7 +16,7 @@ from tether.fitting.config import (
     resolve_target,
 )
 from tether.foundation.progress import Reporter, silent
-from tether.learning.training import Examples
+from tether.learning.examples import Examples
 from tether.model import Frame
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
 

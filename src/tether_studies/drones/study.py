@@ -11,7 +11,7 @@ import numpy as np
 from tether.claims.rollout import Step
 from tether.fitting import RESIDUAL, FitConfig, Problem
 from tether.foundation.progress import Reporter
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.report.page import Picture, Section
 from tether.report.tables import Grid, number
 from tether_studies.claims import (

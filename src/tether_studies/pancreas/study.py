@@ -29,7 +29,7 @@ from tether.fitting import (
 from tether.fitting.boxes import build_boxes
 from tether.fitting.monotone import monotone_network
 from tether.foundation.progress import Reporter
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model import Model
 from tether.tethers import tether_over
 from tether.trusted import TrustedModel

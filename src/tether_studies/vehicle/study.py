@@ -31,7 +31,7 @@ from tether.fitting import (
     Problem,
 )
 from tether.foundation.progress import Reporter
-from tether.learning.training import TrainingConfig
+from tether.learning.config import TrainingConfig
 from tether.model import Model, Prediction
 from tether.report.page import Animation, Picture, Section
 from tether.report.seeds import grouped, values_of
