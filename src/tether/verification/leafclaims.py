@@ -190,11 +190,18 @@ class LeafClaim(Claim):
         return np.flatnonzero((self.trees.owner == output) & self.claimed)
 
     def delta_of(self, output: int) -> Array:
-        """(N,) anywhere in each leaf, were its room the largest there is."""
-        remainder = self.bounds("remainder")[self.parts(output)]
-        room = self.bounds("half_width")[:, output].max()
+        """(N,) anywhere in each leaf."""
+        return self.delta[self.parts(output)]
+
+    @cached_property
+    def delta(self) -> Array:
+        """(L,) anywhere in a leaf, were its room the largest there is; infinite where nothing is claimed."""
+        output, claimed = self.trees.owner, self.claimed
+        remainder = np.where(claimed, self.bounds("remainder"), 0.0)
+        room = self.bounds("half_width").max(axis=0)[output]
         delta = remainder + np.minimum(np.maximum(self.bounds("most")[output] - remainder, 0.0), room)
-        return np.minimum(delta, HALF_TURN) if self.schema.output_angles[output] else delta
+        delta = np.where(self.schema.output_angles[output], np.minimum(delta, HALF_TURN), delta)
+        return np.where(claimed, delta, np.inf)
 
     def single_delta(self) -> Array | None:
         """(P,) of the leaves as float32 has them."""
