@@ -41,11 +41,11 @@ def naming(source: Any, about: str | tuple[str, ...] = "") -> Iterator[None]:
         raise ValueError(f"{source}: {error}") from None
 
 
-def read_probes(source: str | Path | Any, schema: Schema, *, name: str = "probes") -> Probes:
-    """Probes from a table that has every input of `schema` as a column; `name` is what errors call it."""
+def read_probes(source: str | Path | Any, schema: Schema) -> Probes:
+    """Probes from a table that has every input of `schema` as a column."""
     with naming(source):
         table = read_table(source)
-        inputs = (_matrix(table, names, name) for names in (schema.states, schema.controls))
+        inputs = (_matrix(table, names, "probes") for names in (schema.states, schema.controls))
         return Probes.from_arrays(*inputs, schema=schema)
 
 

@@ -37,7 +37,7 @@ def library_suffix() -> str:
     return {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 
-def shared_library(files: Mapping[str, bytes], sources: Sequence[str], flags: Sequence[str] = ()) -> bytes:
+def shared_library(files: Mapping[str, bytes], sources: Sequence[str]) -> bytes:
     """The library that `sources`, some of the files by name, are compiled to.
 
     Raises:
@@ -49,7 +49,7 @@ def shared_library(files: Mapping[str, bytes], sources: Sequence[str], flags: Se
             (Path(folder) / name).write_bytes(content)
         made = Path(folder) / f"made{library_suffix()}"
         mathematics = () if sys.platform == "win32" else ("-lm",)
-        words = [*command, *_FLAGS, *flags, *sources, "-o", made.name, *mathematics]
+        words = [*command, *_FLAGS, *sources, "-o", made.name, *mathematics]
         try:
             ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         except OSError as error:
