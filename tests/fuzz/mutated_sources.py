@@ -4,7 +4,7 @@
 
 Every case must be refused with a line, or proved; what is proved is compiled and run, and no output may then be
 farther from M than its delta. Each case is a function of the seed and its number alone. Half are C files, each with its
-header beside it, half FMUs, of which the binaries are not vouched for and are not run.
+header beside it, half FMUs of either version, of which the binaries are not vouched for and are not run.
 """
 
 from __future__ import annotations
@@ -125,7 +125,12 @@ def a_whole_model(random: Random, form: str, original: Any, certificate: dict[st
             made = export(changed, to=form, out=folder, name="cart", certificate=certificate)
             return {path.name: path.read_bytes() for path in made}
     except (ValueError, StorageError):  # cannot even be written
-        return {f"cart.{form}": b""}
+        return {_main_file(form): b""}
+
+
+def _main_file(form: str) -> str:
+    """What is verified."""
+    return "cart.c" if form == "c" else "cart.fmu"
 
 
 def an_archive(random: Random, content: bytes) -> bytes:
@@ -166,20 +171,20 @@ def mutated(model: Path, trusted: Any, *, count: int, seed: int, only: int | Non
     certificate = tether.certify(tether.load(model), tether.TrustedModel(trusted)).as_dict()
     with tempfile.TemporaryDirectory() as place:
         folder, files = Path(place), {}
-        for form in ("c", "fmu"):
+        for form in ("c", "fmu", "fmu3"):
             made = export(
                 tether.load(model), to=form, out=folder / form, name="cart", certificate=certificate
             )
             files[form] = {path.name: path.read_bytes() for path in made}
         for number in range(count) if only is None else [only]:
             random = np.random.default_rng([seed, number])
-            form = str(random.choice(["c", "fmu"]))
+            form = str(random.choice(["c", "fmu", "fmu3"], p=[0.5, 0.25, 0.25]))
             name, changed = _case(random, form, files[form], original, certificate)
             own = folder / f"case {number}"
             own.mkdir()
             for part, content in changed.items():
                 (own / part).write_bytes(content)
-            verdict = verdict_on(own / f"cart.{form}", trusted)
+            verdict = verdict_on(own / _main_file(form), trusted)
             if verdict == "proved":
                 _hold(own, form, trusted, original.tether, random, number)
             counts.update([verdict, f"{form}: {name}, {verdict}"])
@@ -190,7 +195,7 @@ def _case(
     random: Random, form: str, files: Files, original: Any, certificate: dict[str, Any]
 ) -> tuple[str, Files]:
     """What was done, and the files then."""
-    ways = [*TEXTS, a_whole_model, *([an_archive] if form == "fmu" else [])]
+    ways = [*TEXTS, a_whole_model, *([an_archive] if form != "c" else [])]
     way: Any = ways[int(random.integers(len(ways)))]
     if way is a_whole_model:
         return way.__name__, way(random, form, original, certificate)
@@ -207,7 +212,7 @@ def _case(
 
 def _hold(folder: Path, form: str, trusted: Any, own: Any, random: Random, number: int) -> None:
     """Raises where a file that was proved leaves its delta."""
-    if form == "fmu":
+    if form != "c":
         with zipfile.ZipFile(folder / "cart.fmu") as archive:  # whose binaries may be damaged
             for name in archive.namelist():
                 if name.startswith("sources/"):

@@ -56,9 +56,10 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize("form", ["fmu", "fmu3"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_archive_holds_nothing_else(model, tmp_path, change):
-    (path,) = export(model, to="fmu", out=tmp_path, name="cart")
+def test_an_archive_holds_nothing_else(model, tmp_path, change, form):
+    (path,) = export(model, to=form, out=tmp_path, name="cart")
     with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, content in CHANGES[change].items():
@@ -67,8 +68,9 @@ def test_an_archive_holds_nothing_else(model, tmp_path, change):
         tether.verify(path, SUBJECT.trusted)
 
 
-def test_the_certificate_of_an_archive_is_that_of_its_source(model, tmp_path):
-    (path,) = export(model, to="fmu", out=tmp_path, name="cart")
+@pytest.mark.parametrize("form", ["fmu", "fmu3"])
+def test_the_certificate_of_an_archive_is_that_of_its_source(model, tmp_path, form):
+    (path,) = export(model, to=form, out=tmp_path, name="cart")
     with zipfile.ZipFile(path) as one, zipfile.ZipFile(tmp_path / "other.fmu", "w") as two:
         for name in one.namelist():
             other = json.dumps({"deltas": {}}).encode()

@@ -13,7 +13,7 @@ from tether.cli.terminal import ModelPath, say, writing
 
 def export_command(
     model: ModelPath,
-    to: Annotated[str, typer.Option(help="The form: c, casadi, fmu, onnx or torch.")],
+    to: Annotated[str, typer.Option(help="The form: c, casadi, fmu, fmu3, onnx or torch.")],
     out: Annotated[Path, typer.Option(help="The folder for its files; nothing in it is overwritten.")],
     name: Annotated[str, typer.Option(help="What files and functions are called.")] = "model",
     dtype: Annotated[str, typer.Option(help="Numbers are computed in float64 or float32.")] = "float64",

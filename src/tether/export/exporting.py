@@ -17,6 +17,7 @@ FORMATS: dict[str, str] = {
     "c": "tether.export.c:files",
     "casadi": "tether.export.casadi:files",
     "fmu": "tether.export.fmu:files",
+    "fmu3": "tether.export.fmu:files3",
     "onnx": "tether.export.onnx:files",
     "torch": "tether.export.pytorch:files",
 }

@@ -1,26 +1,32 @@
-"""FMU: FMI 2.0 for co-simulation from the C file, sources and a binary of this platform inside."""
+"""FMUs: FMI 2.0 or 3.0 for co-simulation from the C file, sources and a binary of this platform inside."""
 
 from __future__ import annotations
 
 import io
 import json
-import platform
-import struct
-import sys
 import zipfile
 from collections.abc import Mapping
 
 from tether.export.c import files as c_files
 from tether.export.compiling import library_suffix, shared_library
 from tether.export.exporting import Request, in_double
-from tether.export.fmu.code import interface
-from tether.export.fmu.description import Variables, description
-
-_SYSTEMS = {"win32": "win", "darwin": "darwin"}
+from tether.export.fmu.fmi2 import FMI2
+from tether.export.fmu.fmi3 import FMI3
+from tether.export.fmu.standard import Standard, sources
+from tether.export.fmu.variables import Variables
 
 
 def files(request: Request) -> dict[str, bytes]:
-    """One archive."""
+    """One archive, of FMI 2.0."""
+    return _files(request, FMI2)
+
+
+def files3(request: Request) -> dict[str, bytes]:
+    """One archive, of FMI 3.0."""
+    return _files(request, FMI3)
+
+
+def _files(request: Request, standard: Standard) -> dict[str, bytes]:
     in_double(request)
     name, schema = request.name, request.model.schema
     if not schema.rolls_out:
@@ -29,17 +35,15 @@ def files(request: Request) -> dict[str, bytes]:
             f"{', '.join(schema.outputs)}. Use another form."
         )
     found = c_files(request)
-    variables = Variables(schema)
-    guid = json.loads(_about(found[f"{name}.c"]))["model_sha256"]
-    sources = found | {f"{name}_fmu.c": interface(variables, name, guid).encode()}
-    own = [f"{name}.c", f"{name}_fmu.c"]
-    system = _SYSTEMS.get(sys.platform, "linux") + str(8 * struct.calcsize("P"))
-    if platform.machine().lower() in ("arm64", "aarch64"):
-        system = {"linux64": "aarch64-linux", "darwin64": "darwin64"}.get(system, system)
+    digest = json.loads(_about(found[f"{name}.c"]))["model_sha256"]
+    texts = {path: text.encode() for path, text in standard.written(Variables(schema), name, digest).items()}
+    texts |= {f"sources/{part}": text for part, text in found.items()}
+    code = {
+        path.removeprefix("sources/"): text for path, text in texts.items() if path.startswith("sources/")
+    }
     content = {
-        "modelDescription.xml": description(variables, name, guid, own).encode(),
-        **{f"sources/{part}": text for part, text in sources.items()},
-        f"binaries/{system}/{name}{library_suffix()}": shared_library(sources, own),
+        **texts,
+        f"binaries/{standard.system()}/{name}{library_suffix()}": shared_library(code, sources(name)),
         "resources/certificate.json": json.dumps(request.certificate, indent=2).encode(),
     }
     return {f"{name}.fmu": _archive(content)}

@@ -6,15 +6,17 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 from tether.export.c.reading import verify_text
 from tether.export.c.source import Form, header
 from tether.export.exporting import IDENTIFIER
-from tether.export.fmu.code import interface
-from tether.export.fmu.description import Variables, description
+from tether.export.fmu.fmi2 import FMI2
+from tether.export.fmu.fmi3 import FMI3
+from tether.export.fmu.standard import Standard, Write
+from tether.export.fmu.variables import Variables
 from tether.foundation.documents import require_file, shorten
 from tether.foundation.errors import CertificateError, StorageError
 from tether.foundation.limits import LARGEST_FILE
@@ -39,7 +41,7 @@ def verify_fmu(
     texts = _texts(path)
     found = (re.fullmatch(rf"sources/({IDENTIFIER})_fmu\.c", own) for own in texts)
     name = next((own[1] for own in found if own), "")
-    source, writers = f"sources/{name}.c", _writers(name)
+    source, writers = f"sources/{name}.c", _writers(name, _standard(texts))
     # What else is there would be found by a compiler before its own, or overwrite one of these.
     strange = sorted(set(texts) ^ {source, *writers})
     if strange:
@@ -70,23 +72,23 @@ def _texts(path: Path) -> dict[str, str]:
         raise StorageError(f"`{path}` must be an FMU exported by Tether; {shorten(error)}.") from None
 
 
-def _writers(name: str) -> dict[str, Callable[[Model, Form], str]]:
-    """Of every other text, what writes it."""
+def _standard(texts: Collection[str]) -> Standard:
+    """By what says how it is compiled, which only one has."""
+    return FMI3 if "sources/buildDescription.xml" in texts else FMI2
 
-    def code(model: Model, form: Form) -> str:
-        return interface(Variables(model.schema), form.name, form.digest)
 
-    def described(model: Model, form: Form) -> str:
-        sources = [f"{form.name}.c", f"{form.name}_fmu.c"]
-        return description(Variables(model.schema), form.name, form.digest, sources)
+def _writers(name: str, standard: Standard) -> dict[str, Callable[[Model, Form], str]]:
+    """Of every text but the source, what writes it."""
+
+    def around(write: Write) -> Callable[[Model, Form], str]:
+        return lambda model, form: write(Variables(model.schema), form.name, form.digest)
 
     def certified(model: Model, form: Form) -> str:
         del model
         return json.dumps(form.certificate, indent=2)
 
     return {
-        "modelDescription.xml": described,
+        **{path: around(write) for path, write in standard.named(name).items()},
         f"sources/{name}.h": header,
-        f"sources/{name}_fmu.c": code,
         "resources/certificate.json": certified,
     }

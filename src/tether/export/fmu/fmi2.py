@@ -1,40 +1,94 @@
-"""The functions of FMI 2.0 around the C file; the types are declared here as the standard names them."""
+"""FMI 2.0 for co-simulation; the types are declared here as the standard names them."""
 
 from __future__ import annotations
 
-from tether.export.fmu.description import Variables
+import platform
+import struct
+import sys
+from xml.sax.saxutils import quoteattr
+
+from tether.export.fmu.standard import Standard, interface, sources
+from tether.export.fmu.variables import Variables
 
 
-def interface(variables: Variables, name: str, guid: str) -> str:
+def system() -> str:
+    """What this platform is called."""
+    own = {"win32": "win", "darwin": "darwin"}.get(sys.platform, "linux") + str(8 * struct.calcsize("P"))
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return {"linux64": "aarch64-linux"}.get(own, own)
+    return own
+
+
+def description(variables: Variables, name: str, digest: str) -> str:
+    """modelDescription.xml."""
+    reals, states = variables.reals, variables.states
+    listed = "".join(
+        f"    <ScalarVariable name={quoteattr(own.name)} valueReference={_number(k)} "
+        f"{own.attributes.partition(' start=')[0]} description={quoteattr(own.text)}>"
+        f"<Real{_unit(own.unit)}{_start(own.attributes)}/></ScalarVariable>\n"
+        for k, own in enumerate(reals)
+    )
+    inside = (
+        f"    <ScalarVariable name={quoteattr('in_domain')} valueReference={_number(variables.inside)} "
+        'causality="output" variability="discrete" initial="calculated" '
+        'description="Whether the guarantee covers a step from here."><Boolean/></ScalarVariable>\n'
+    )
+    # Places are counted from 1; the time is not listed.
+    unknown = [k + 1 if k < len(reals) else len(reals) + 1 for k in variables.computed]
+    outputs = "".join(
+        f'      <Unknown index="{k}"{_none(k <= states)}/>\n' for k in [*range(1, states + 1), *unknown]
+    )
+    begun = "".join(f'      <Unknown index="{k}"/>\n' for k in unknown)
+    files = "".join(f"      <File name={quoteattr(part)}/>\n" for part in sources(name))
+    defined = "".join(f"    <Unit name={quoteattr(unit)}/>\n" for unit in variables.units)
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<fmiModelDescription fmiVersion="2.0" modelName={quoteattr(name)} guid={quoteattr(digest)}
+    generationTool="Tether" variableNamingConvention="flat">
+  <CoSimulation modelIdentifier={quoteattr(name)} canHandleVariableCommunicationStepSize="true"
+      providesDirectionalDerivative="true">
+    <SourceFiles>
+{files}    </SourceFiles>
+  </CoSimulation>
+  <UnitDefinitions>
+{defined}  </UnitDefinitions>
+  <DefaultExperiment stepSize="1"/>
+  <ModelVariables>
+{listed}{inside}  </ModelVariables>
+  <ModelStructure>
+    <Outputs>
+{outputs}    </Outputs>
+    <InitialUnknowns>
+{begun}    </InitialUnknowns>
+  </ModelStructure>
+</fmiModelDescription>
+"""
+
+
+def _number(value: int) -> str:
+    return f'"{value}"'
+
+
+def _unit(unit: str) -> str:
+    return f" unit={quoteattr(unit)}" if unit else ""
+
+
+def _start(attributes: str) -> str:
+    _, found, value = attributes.partition("start=")
+    return f" start={value}" if found else ""
+
+
+def _none(constant: bool) -> str:
+    """Of a state: it is what it is, whatever the controls are now."""
+    return ' dependencies=""' if constant else ""
+
+
+def functions(variables: Variables, name: str, digest: str) -> str:
     """The source file."""
-    words = {
-        "NSTATES": variables.states,
-        "NCONTROLS": variables.controls,
-        "NREALS": len(variables.reals),
-        "NSTEP": variables.step,
-    }
-    advances = variables.schema.advances
-    text = _CODE.replace("@", name).replace("GUID", guid)
-    # Outputs are in an order of their own; variables in that of the states they advance.
-    text = text.replace("ORDER", ", ".join(str(advances.index(k)) for k in range(variables.states)))
-    for word, value in words.items():
-        text = text.replace(word, str(value))
-    return text
+    return interface(_CODE, variables, name, digest)
 
 
 _CODE = """/* FMI 2.0 for co-simulation around @.c. */
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
-
-#include "@.h"
-
-#ifdef _WIN32
-#define FMI __declspec(dllexport)
-#else
-#define FMI
-#endif
-
+SHARED
 typedef void *fmi2Component;
 typedef void *fmi2ComponentEnvironment;
 typedef void *fmi2FMUstate;
@@ -56,44 +110,23 @@ typedef struct {
     fmi2ComponentEnvironment componentEnvironment;
 } fmi2CallbackFunctions;
 
-enum { STATES = NSTATES, CONTROLS = NCONTROLS, REALS = NREALS, STEP = NSTEP, NAMED = 100 };
-
-/* Variables in the order of their value references: states, controls, next, lower, upper, delta, step. */
+enum { NAMED = 100 };
 struct instance {
-    double reals[REALS];
-    int inside, fresh, stepped;
+    struct model model;
     char name[NAMED];
     const fmi2CallbackFunctions *functions;
 };
 
-static const int order[STATES] = {ORDER};
+static struct model *model(fmi2Component c) { return &((struct instance *)c)->model; }
 
-static void reset(struct instance *own)
+/* Says why it is refused, if it is. */
+static fmi2Status ended(fmi2Component c, const char *why)
 {
-    int k;
-    for (k = 0; k < REALS; ++k) own->reals[k] = 0;
-    own->reals[STEP] = 1;
-    own->fresh = own->stepped = 0;
-}
-
-/* What a step from here gives, computed when it is asked for. */
-static void refresh(struct instance *own)
-{
-    double found[4][STATES];
-    double *first = own->reals + STATES + CONTROLS;
-    int k, part;
-    if (own->fresh) return;
-    own->inside = @_predict(own->reals, own->reals + STATES, found[0], found[1], found[2], found[3]);
-    for (part = 0; part < 4; ++part)
-        for (k = 0; k < STATES; ++k) first[part * STATES + k] = found[part][order[k]];
-    own->fresh = 1;
-}
-
-static fmi2Status refuse(struct instance *own, const char *why)
-{
+    const struct instance *own = (const struct instance *)c;
     const fmi2CallbackFunctions *to = own->functions;
-    if (to && to->logger) to->logger(to->componentEnvironment, own->name, fmi2Error, "error", "%s", why);
-    return fmi2Error;
+    if (why && to && to->logger)
+        to->logger(to->componentEnvironment, own->name, fmi2Error, "error", "%s", why);
+    return why ? fmi2Error : fmi2OK;
 }
 
 FMI const char *fmi2GetTypesPlatform(void);
@@ -155,14 +188,14 @@ fmi2Component fmi2Instantiate(fmi2String name, fmi2Type type, fmi2String guid, f
     (void)resources;
     (void)visible;
     (void)logging;
-    if (type != fmi2CoSimulation || !guid || strcmp(guid, "GUID") != 0) return NULL;
+    if (type != fmi2CoSimulation || !guid || strcmp(guid, "DIGEST") != 0) return NULL;
     if (!functions || !functions->allocateMemory || !functions->freeMemory) return NULL;
     own = (struct instance *)functions->allocateMemory(1, sizeof(struct instance));
     if (!own) return NULL;
     own->functions = functions;
     strncpy(own->name, name ? name : "", NAMED - 1);
     own->name[NAMED - 1] = 0;
-    reset(own);
+    reset(&own->model);
     return own;
 }
 
@@ -189,12 +222,7 @@ fmi2Status fmi2EnterInitializationMode(fmi2Component c)
     return fmi2OK;
 }
 
-fmi2Status fmi2ExitInitializationMode(fmi2Component c)
-{
-    struct instance *own = (struct instance *)c;
-    own->stepped = 1;
-    return own->reals[STEP] > 0 ? fmi2OK : refuse(own, "`step` must be positive.");
-}
+fmi2Status fmi2ExitInitializationMode(fmi2Component c) { return ended(c, begin(model(c))); }
 
 fmi2Status fmi2Terminate(fmi2Component c)
 {
@@ -204,44 +232,27 @@ fmi2Status fmi2Terminate(fmi2Component c)
 
 fmi2Status fmi2Reset(fmi2Component c)
 {
-    reset((struct instance *)c);
+    reset(model(c));
     return fmi2OK;
 }
 
 fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference which[], size_t n, fmi2Real values[])
 {
-    struct instance *own = (struct instance *)c;
-    size_t k;
-    for (k = 0; k < n; ++k) {
-        if (which[k] >= REALS) return refuse(own, "there is no such variable to read.");
-        if (which[k] >= STATES + CONTROLS) refresh(own);
-        values[k] = own->reals[which[k]];
-    }
-    return fmi2OK;
+    return ended(c, get(model(c), which, n, values));
 }
 
 fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference which[], size_t n, const fmi2Real values[])
 {
-    struct instance *own = (struct instance *)c;
-    size_t k;
-    own->fresh = 0; /* also where only some of them can be set */
-    for (k = 0; k < n; ++k) {
-        const int begun = own->stepped && (which[k] < STATES || which[k] == STEP);
-        if (begun || (which[k] >= STATES + CONTROLS && which[k] != STEP))
-            return refuse(own, "states and `step` are set before the first step, and results not at all.");
-        own->reals[which[k]] = values[k];
-    }
-    return fmi2OK;
+    return ended(c, set(model(c), which, n, values));
 }
 
 fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference which[], size_t n, fmi2Boolean values[])
 {
-    struct instance *own = (struct instance *)c;
     size_t k;
     for (k = 0; k < n; ++k) {
-        if (which[k] != 0) return refuse(own, "there is no such Boolean to read.");
-        refresh(own);
-        values[k] = own->inside;
+        if (which[k] != INSIDE) return ended(c, "there is no such Boolean to read.");
+        refresh(model(c));
+        values[k] = model(c)->inside;
     }
     return fmi2OK;
 }
@@ -251,7 +262,7 @@ fmi2Status fmi2GetBoolean(fmi2Component c, const fmi2ValueReference which[], siz
     { \\
         (void)which; \\
         (void)values; \\
-        return n ? refuse((struct instance *)c, "there is no such variable.") : fmi2OK; \\
+        return ended(c, n ? "there is no such variable." : NULL); \\
     }
 NONE(fmi2GetInteger, fmi2Integer)
 NONE(fmi2GetString, fmi2String)
@@ -259,33 +270,11 @@ NONE(fmi2SetInteger, const fmi2Integer)
 NONE(fmi2SetBoolean, const fmi2Boolean)
 NONE(fmi2SetString, const fmi2String)
 
-/* Of what a step from here gives, by states and controls here. */
 fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknown[], size_t unknowns,
                                         const fmi2ValueReference known[], size_t knowns,
                                         const fmi2Real seeds[], fmi2Real values[])
 {
-    struct instance *own = (struct instance *)c;
-    double by_state[STATES * STATES], by_control[STATES * CONTROLS + 1];
-    size_t k, j;
-    @_jacobian_across(own->reals, own->reals + STATES, NULL, by_state, by_control);
-    for (k = 0; k < unknowns; ++k) {
-        const int next = unknown[k] >= STATES + CONTROLS && unknown[k] < 2 * STATES + CONTROLS;
-        values[k] = 0;
-        if (!next && unknown[k] >= STATES) return refuse(own, "derivatives are of `next` and of states.");
-        for (j = 0; j < knowns; ++j) {
-            double slope;
-            if (known[j] >= STATES + CONTROLS) return refuse(own, "derivatives are by states and controls.");
-            if (!next)
-                slope = known[j] == unknown[k] ? 1 : 0;
-            else {
-                const int row = order[unknown[k] - STATES - CONTROLS];
-                slope = known[j] < STATES ? by_state[row * STATES + known[j]]
-                                          : by_control[row * CONTROLS + known[j] - STATES];
-            }
-            values[k] += slope * seeds[j];
-        }
-    }
-    return fmi2OK;
+    return ended(c, derive(model(c), unknown, unknowns, known, knowns, seeds, values, 0));
 }
 
 fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference which[], size_t n,
@@ -294,7 +283,7 @@ fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference
     (void)which;
     (void)order_of;
     (void)values;
-    return n ? refuse((struct instance *)c, "controls are constant over a step.") : fmi2OK;
+    return ended(c, n ? "controls are constant over a step." : NULL);
 }
 
 fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReference which[], size_t n,
@@ -303,64 +292,52 @@ fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReferenc
     (void)which;
     (void)order_of;
     (void)values;
-    return n ? refuse((struct instance *)c, "there are no derivatives by time.") : fmi2OK;
+    return ended(c, n ? "there are no derivatives by time." : NULL);
 }
 
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real time, fmi2Real length, fmi2Boolean no_return)
 {
-    struct instance *own = (struct instance *)c;
-    const double steps = floor(length / own->reals[STEP] + 0.5);
-    double done;
-    int k;
-    (void)time;
     (void)no_return;
-    if (!(steps >= 1 && fabs(length - steps * own->reals[STEP]) <= 1e-6 * length))
-        return refuse(own, "a step must take `step` seconds, or a multiple of that.");
-    for (done = 0; done < steps; ++done) {
-        refresh(own);
-        for (k = 0; k < STATES; ++k) own->reals[k] = own->reals[STATES + CONTROLS + k];
-        own->fresh = 0;
-    }
-    return fmi2OK;
+    return ended(c, advance(model(c), time, length));
 }
 
-fmi2Status fmi2CancelStep(fmi2Component c) { return refuse((struct instance *)c, "no step is under way."); }
+fmi2Status fmi2CancelStep(fmi2Component c) { return ended(c, "no step is under way."); }
 
 #define NO_STATE "the state of this FMU is that of its variables."
 fmi2Status fmi2GetFMUstate(fmi2Component c, fmi2FMUstate *state)
 {
     (void)state;
-    return refuse((struct instance *)c, NO_STATE);
+    return ended(c, NO_STATE);
 }
 fmi2Status fmi2SetFMUstate(fmi2Component c, fmi2FMUstate state)
 {
     (void)state;
-    return refuse((struct instance *)c, NO_STATE);
+    return ended(c, NO_STATE);
 }
 fmi2Status fmi2FreeFMUstate(fmi2Component c, fmi2FMUstate *state)
 {
     (void)state;
-    return refuse((struct instance *)c, NO_STATE);
+    return ended(c, NO_STATE);
 }
 fmi2Status fmi2SerializedFMUstateSize(fmi2Component c, fmi2FMUstate state, size_t *size)
 {
     (void)state;
     (void)size;
-    return refuse((struct instance *)c, NO_STATE);
+    return ended(c, NO_STATE);
 }
 fmi2Status fmi2SerializeFMUstate(fmi2Component c, fmi2FMUstate state, fmi2Byte bytes[], size_t size)
 {
     (void)state;
     (void)bytes;
     (void)size;
-    return refuse((struct instance *)c, NO_STATE);
+    return ended(c, NO_STATE);
 }
 fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size_t size, fmi2FMUstate *state)
 {
     (void)bytes;
     (void)size;
     (void)state;
-    return refuse((struct instance *)c, NO_STATE);
+    return ended(c, NO_STATE);
 }
 
 #define NO_STATUS(NAME, TYPE) \\
@@ -368,7 +345,7 @@ fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size
     { \\
         (void)kind; \\
         (void)value; \\
-        return refuse((struct instance *)c, "no step is under way."); \\
+        return ended(c, "no step is under way."); \\
     }
 NO_STATUS(fmi2GetStatus, fmi2Status)
 NO_STATUS(fmi2GetRealStatus, fmi2Real)
@@ -376,3 +353,5 @@ NO_STATUS(fmi2GetIntegerStatus, fmi2Integer)
 NO_STATUS(fmi2GetBooleanStatus, fmi2Boolean)
 NO_STATUS(fmi2GetStringStatus, fmi2String)
 """
+
+FMI2 = Standard({"modelDescription.xml": description, "sources/@_fmu.c": functions}, system)
