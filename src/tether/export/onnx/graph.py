@@ -15,10 +15,10 @@ TREES = 3
 _IR = 8
 OPERATORS = frozenset(
     {
-        "Abs", "Add", "And", "ArgMin", "Cast", "Concat", "Cos", "Div", "Equal", "Floor", "Gather", "Gemm",
-        "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mul", "Or",
-        "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Sign", "Sin", "Slice", "Sub",
-        "Transpose", "TreeEnsembleRegressor", "Unsqueeze", "Where",
+        "Abs", "Add", "And", "ArgMin", "Cast", "Concat", "Cos", "Div", "Equal", "Floor", "Gather", "GatherND",
+        "Gemm", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mul",
+        "Or", "ReduceMax", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Sigmoid", "Sign", "Sin", "Slice",
+        "Sub", "Transpose", "TreeEnsembleRegressor", "Unsqueeze", "Where",
     }
 )  # fmt: skip
 """All that an export may use: none has a state, a random number or a file of its own."""
@@ -72,6 +72,10 @@ class Builder:
     def number(self, value: float) -> str:
         """A number of the graph's type."""
         return self.constant(f"number {value!r}", np.array(float(value)))
+
+    def whole(self, value: int) -> str:
+        """A whole number."""
+        return self.constant(f"whole {value}", np.array(value, dtype=np.int64))
 
     def axes(self, *numbers: int) -> str:
         """Whole numbers that some operators take as an input."""
