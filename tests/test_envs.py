@@ -131,6 +131,6 @@ def test_without_gymnasium_one_line_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "tether.envs")
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(
-        ImportError, match=r"must have gymnasium.*Run `pip install gymnasium` \(extra `gymnasium`\)"
+        ImportError, match=r"must have gymnasium.*Run `pip install 'tether-dynamics\[gymnasium\]'`"
     ):
         importlib.import_module("tether.envs")

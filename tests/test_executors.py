@@ -322,7 +322,10 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPat
 
 def test_without_dask_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"Run `pip install distributed`"), spread_over("tcp://x:1"):
+    with (
+        pytest.raises(ValueError, match=r"Run `pip install 'tether-dynamics\[cluster\]'`"),
+        spread_over("tcp://x:1"),
+    ):
         pass
 
 

@@ -167,7 +167,7 @@ def test_without_a_compiler_there_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(
-        ValueError, match=r"must have a C compiler; there is none.*pip install ziglang` \(extra `compile`\)"
+        ValueError, match=r"must have a C compiler; there is none.*`pip install 'tether-dynamics\[compile\]'`"
     ):
         export(SUBJECT.model(), to="casadi", out=tmp_path)
     assert not list(tmp_path.iterdir())

@@ -179,7 +179,7 @@ def test_a_network_of_ones_own_is_refused(tmp_path):
 def test_without_onnx_one_line_names_the_extra(tmp_path, monkeypatch):
     model = learned(hidden=(8,))
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ValueError, match=r"must have onnx.* Run `pip install onnx` \(extra `onnx`\)"):
+    with pytest.raises(ValueError, match=r"must have onnx.* Run `pip install 'tether-dynamics\[onnx\]'`"):
         export(model, to="onnx", out=tmp_path)
 
 

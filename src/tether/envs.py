@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether.data import Array
+from tether.foundation.extras import installing
 from tether.model import Model, Prediction
 from tether.trusted import TrustedModel
 
@@ -17,8 +18,7 @@ try:
     from gymnasium.vector import AutoresetMode, VectorEnv
 except ImportError:
     raise ImportError(
-        "tether.envs must have gymnasium; it is not installed. Run `pip install gymnasium` (extra "
-        "`gymnasium`)."
+        f"tether.envs must have gymnasium; it is not installed. Run {installing('gymnasium')}."
     ) from None
 
 Reward = Callable[[Array, Array, Array], ArrayLike]

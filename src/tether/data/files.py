@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tether.data import Array, Probes, Schema, check_matrix
 from tether.foundation.arrays import read_arrays
 from tether.foundation.documents import shorten, shown
+from tether.foundation.extras import installing
 from tether.foundation.limits import LARGEST_TABLE, MOST_COLUMNS
 
 Table = Mapping[str, NDArray[Any]]
@@ -189,7 +190,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
         import pyarrow.parquet
     except ImportError:
         raise ValueError(
-            "reading .parquet must have pyarrow; it is not installed. Run `pip install pyarrow`."
+            f"reading .parquet must have pyarrow; it is not installed. Run {installing('pyarrow')}."
         ) from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:

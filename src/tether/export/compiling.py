@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from tether.foundation.extras import installing
+
 _FLAGS = ("-std=c99", "-O3", "-shared", "-fPIC")
 _NAMES = ("cc", "gcc", "clang")
 
@@ -27,8 +29,8 @@ def compiler() -> list[str]:
     if find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise ValueError(
-        "this export must have a C compiler; there is none. Install one, set CC, or run `pip install "
-        "ziglang` (extra `compile`)."
+        "this export must have a C compiler; there is none. Install one, set CC, or run "
+        f"{installing('ziglang')}."
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tether.foundation.atomic import write_bytes
 from tether.foundation.documents import shorten
+from tether.foundation.extras import installing
 from tether.model import Model
 
 FORMATS: dict[str, str] = {
@@ -101,8 +102,7 @@ def needed(package: str) -> Any:
         return import_module(package)
     except ImportError:
         raise ValueError(
-            f"this export must have {package}; it is not installed. Run `pip install {package}` (extra "
-            f"`{package}`)."
+            f"this export must have {package}; it is not installed. Run {installing(package)}."
         ) from None
 
 

@@ -22,6 +22,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 from tether.foundation.errors import ClusterError
+from tether.foundation.extras import installing
 
 Result = TypeVar("Result")
 Piece = tuple[Any, ...]
@@ -222,7 +223,7 @@ def _connected(address: str) -> Iterator[Any]:
         from distributed import Client
     except ImportError:
         raise ValueError(
-            "`scheduler` must have dask.distributed; it is not installed. Run `pip install distributed`."
+            f"`scheduler` must have dask.distributed; it is not installed. Run {installing('distributed')}."
         ) from None
     # What goes wrong is said here, in a line; Dask would say it in dozens.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

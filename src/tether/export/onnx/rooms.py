@@ -313,7 +313,7 @@ def _below(tree: BoxTree, root: int) -> np.ndarray:
 def _nearest(graph: Builder, model: Model, lines: str) -> str:
     """(N,) a memory than which none is much nearer: the least of |m|² - 2 m·x, from the middle of them.
 
-    First the least of each group of memories and the group that has it, then the place in that group: the least
+    First the least of each group of memories and the group that has it, then the place in it: the least
     of many numbers is found several times as fast as where it is.
     """
     cells = model.cells

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from tether.data import Array
+from tether.foundation.extras import installing
 from tether.trusted.model import TrustedModel
 
 
@@ -40,7 +41,7 @@ def needed(module: str) -> Any:
     except ImportError as error:
         raise ValueError(
             f"`trusted` must be a model whose library is installed; {module} is not ({error}). "
-            f"Run `pip install {module.partition('.')[0]}`."
+            f"Run {installing(module.partition('.')[0])}."
         ) from None
 
 
