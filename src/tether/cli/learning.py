@@ -132,9 +132,9 @@ def fit(
     order: Annotated[
         Literal["1", "2", "auto"],
         typer.Option(
-            help="Affine: of models over leaves; 2: quadratic where less remains; auto: the smaller."
+            help="Affine: of models over leaves; 2: quadratic where less remains; auto: if 1 falls short."
         ),
-    ] = "1",
+    ] = "auto",
     alpha: Annotated[
         float, typer.Option(help="Affine: share of observed rows that may lie outside the band.")
     ] = 0.01,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,6 +49,8 @@ _MOST_SLOPES = 4_000_000
 """Numbers."""
 _FAR = 1e6
 """Times what is good enough, from which on a remainder is as bad as any."""
+_TRIED = 10
+"""By how many times fewer leaves tell whether another order is worth growing."""
 _LEAST_TOLERANCE = 1e-9
 """As a share of the spread of the target: of an M without error nothing finer is asked."""
 
@@ -139,12 +141,13 @@ def build_boxes(
     # A delta that was asked for is proved where rows are, before anything else.
     cloud = _cloud(touched, problem.scaling.scale, question, config.seed) if budget is None else None
     aim = Aim(tolerance, touched, config.leaves, near, demanded, cloud)
-    found = []
-    for order in resolve_orders(config.order, evidence, why):
+
+    def grow(order: int, most: int) -> Expanded:
         with reporter("Boxes for the trusted model") as progress:
-            asked = replace(question, order=order)
-            found.append(expand(asked, evidence, aim, cells, progress=progress))
-    expanded = better(found, aim)
+            own = replace(question, order=order), evidence, replace(aim, most=most)
+            return expand(*own, cells, progress=progress)
+
+    expanded = _grown(grow, resolve_orders(config.order, evidence, why), aim)
     plain = expanded.bounds
     shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
     half_width, band = _room(problem, cells, plain, config, shut, budget)
@@ -153,15 +156,29 @@ def build_boxes(
     return Boxed(bounds, expanded.grown, band, why)
 
 
+def _grown(grow: Callable[[int, int], Expanded], orders: Sequence[int], aim: Aim) -> Expanded:
+    """Trees of the first order given, or of the next where that is not good enough and the next is better."""
+    first, *others = orders
+    expanded = grow(first, aim.most)
+    for order in others:
+        if expanded.grown.stopped == "tolerance":
+            break
+        # Where many inputs bend it takes as long again, and gives nothing: a few leaves of both tell.
+        few = [grow(tried, max(1, aim.most // _TRIED)) for tried in (first, order)]
+        if better(few, aim) is few[1]:
+            expanded = better([expanded, grow(order, aim.most)], aim)
+    return expanded
+
+
 def better(found: Sequence[Expanded], aim: Aim) -> Expanded:
-    """The smaller, in bytes, of those that are good enough; else what is nearer to that where rows are.
+    """What is good enough; where nothing is, what is nearer to that where rows are.
 
     No row that is kept for testing has a say. Where both are alike it is the first: first order.
     """
 
     def rating(expanded: Expanded) -> tuple[bool, float]:
         if expanded.grown.stopped == "tolerance":
-            return False, expanded.bounds.size
+            return False, 0.0
         wanted = aim.tolerance if aim.near_rows is None else aim.near_rows
         remainder = expanded.bounds.remainder[expanded.bounds.tree.find(aim.rows)]
         return True, float(np.minimum(remainder / wanted, _FAR).mean())

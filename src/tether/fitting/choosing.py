@@ -20,7 +20,7 @@ from tether.fitting.building import Built
 from tether.fitting.config import FitConfig
 from tether.fitting.methods import Method, TrainedRun, train_method, untrained
 from tether.fitting.problem import Problem
-from tether.fitting.rolling import carrying_factor, one_after_another
+from tether.fitting.rolling import carrying_factors, error_over_one, one_after_another
 from tether.foundation.progress import Reporter, silent
 from tether.learning.config import TrainingConfig
 from tether.learning.crossfit import (
@@ -201,7 +201,8 @@ def _learn_across_folds(
     linear, averaged = rows.inside(ridge.held_out), rows.inside(_held_out(ensemble, rows))
     share, gain = _trust(rows, linear, averaged)
     if gain.any():
-        gain = gain * _carried(problem, model, rows, ridge, ensemble, share, gain)
+        mixed = linear + share * (averaged - linear)
+        gain = gain * _carried(problem, model, rows, ridge, ensemble, share, gain, mixed)
     model.network = _joined(ridge.weights, ridge.intercept, ensemble, gain * (1 - share), gain * share)
     return Chosen(TrainedRun(method, model, history, config.seed), MEMBER, gain)
 
@@ -227,8 +228,9 @@ def _carried(
     ensemble: Ensemble,
     share: Array,
     gain: Array,
-) -> float:
-    """What is left of the gain (P,) when rollouts are asked too, each by what never saw its episode."""
+    mixed: Array,
+) -> Array:
+    """(P,) what is left of the gain (P,) when rollouts are asked too, each by what never saw its episode."""
     frame, schema, scale = model.frame, model.schema, model.frame.outputs.scale
     device, dx = frame.input_center.device, len(schema.states)
 
@@ -241,12 +243,12 @@ def _carried(
         fold = rows.fold[began]
         averaged = answers[fold, np.arange(len(began))]
         linear = ridge.predict_held_out(features.cpu().numpy(), fold)
-        correction = factor[:, None] * gain * (linear + share * (averaged - linear))
+        correction = factor * gain * (linear + share * (averaged - linear))
         target = np.clip(limits.anchor + scale * correction, limits.lower, limits.upper)
         return frame.base(inputs[:, :dx]) + target
 
     seen = one_after_another(problem.split.train, problem.split.validation)
-    return carrying_factor(seen, step, rows.weight)
+    return carrying_factors(seen, step, error_over_one(gain * mixed, rows.wanted, rows.weight), rows.weight)
 
 
 def _ensemble(rows: _Labelled, seed: int) -> Ensemble:

@@ -35,8 +35,9 @@ class FitConfig:
             `direct`, M itself at run time and a network that stays near it.
         leaves: with affine bounds, into how many of them the box may be cut, for all outputs together.
         order: with affine bounds and evidence `proved`, of the models over leaves. With 2 those are quadratic
-            in which less remains of M then: fewer leaves where M is smooth and few inputs bend. `auto` grows
-            both trees and takes the better; see :func:`tether.fitting.boxes.better`.
+            in which less remains of M then: fewer leaves where M is smooth and few inputs bend. `auto` tries
+            them where first order is not good enough within the leaves allowed, and takes the better; see
+            :func:`tether.fitting.boxes.better`.
         alpha: with affine bounds, share of observed rows that may lie outside the room they are given.
         unseen: with affine bounds, what is done where no data are: M is followed (`follow`), or the room is
             as wide as the widest (`open`).
@@ -67,7 +68,7 @@ class FitConfig:
     memories: int = 1000
     bounds: TetherKind = "affine"
     leaves: int = 20_000
-    order: Order = 1
+    order: Order = "auto"
     alpha: float = 0.01
     unseen: Literal["follow", "open"] = "follow"
     delta: float | Mapping[str, float] | None = None
@@ -262,7 +263,7 @@ def resolve_evidence(
 
 
 def resolve_orders(order: Order, evidence: Evidence, why: str | None) -> tuple[int, ...]:
-    """Of the models that trees are grown with, of which the better is taken.
+    """Of the models that trees are grown with, until one is good enough; of several the better is taken.
 
     Raises:
         ValueError: second order was asked for, and the evidence has none; `why` says why it is no stronger.
