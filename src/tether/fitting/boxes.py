@@ -143,7 +143,8 @@ def build_boxes(
     aim = Aim(tolerance, touched, config.leaves, near, demanded, cloud)
 
     def grow(order: int, most: int) -> Expanded:
-        with reporter("Boxes for the trusted model") as progress:
+        what = "Boxes for the trusted model" if order == 1 else "Boxes of second order"
+        with reporter(what if most == aim.most else f"{what}, a few") as progress:
             own = replace(question, order=order), evidence, replace(aim, most=most)
             return expand(*own, cells, progress=progress)
 
