@@ -33,7 +33,7 @@ from tether.fitting import (
     prepare,
 )
 from tether.foundation.atomic import write_bytes, write_json, write_text
-from tether.foundation.errors import StorageError
+from tether.foundation.errors import DivergedError, StorageError
 from tether.foundation.executors import in_processes
 from tether.foundation.progress import Report, Reporter
 from tether.model import Model
@@ -41,6 +41,7 @@ from tether.report.explorer import explorer_data
 from tether.trusted import TrustedModel
 from tether_studies.noise import NoisyFeatures, noisy_network
 from tether_studies.overview import Overview, Watcher
+from tether_studies.searching import diverged
 from tether_studies.storing import read_arrays, read_data, write_arrays, write_data
 from tether_studies.study import Measured, Outcome, StudyData
 from tether_studies.tasks import Plan, Task, read_run, tasks_of
@@ -174,8 +175,13 @@ def _run(task: Task) -> None:
 
 def _try_out(task: Task, problem: Problem, config: FitConfig) -> dict[str, Any]:
     """One run of a search, which looks at validation rows alone, or of an ablation."""
-    learned = _learn(task, problem, config)
-    told = {"method": task.row.method.name, "memories": task.row.memories, "seed": task.seed}
+    told: dict[str, Any] = {"method": task.row.method.name, "memories": task.row.memories, "seed": task.seed}
+    try:
+        learned = _learn(task, problem, config)
+    except DivergedError:
+        if task.plan.part != "search":
+            raise
+        return told | diverged(task.row.steps)
     told |= {"steps": learned.history.steps, "best_step": learned.history.best_step}
     if task.plan.part == "search":
         best = asdict(learned.history.best)

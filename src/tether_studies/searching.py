@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,8 @@ from tether_studies.study import Entry, Scale, Study
 
 SEED = 0
 """Of searches and ablations; tables are of seeds that chose nothing."""
-RATES: dict[Scale, tuple[float, ...]] = {"smoke": (1e-3, 1e-2), "paper": (1e-3, 3e-3, 1e-2, 3e-2)}
-"""The paper searched between 0.001 and 0.1."""
+RATES: dict[Scale, tuple[float, ...]] = {"smoke": (1e-3, 1e-2), "paper": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)}
+"""Between 0.001 and 0.1, as in the paper."""
 _WIDTHS: dict[Scale, int] = {"smoke": 32, "paper": 256}
 """Of ablations."""
 _SHARE: dict[Scale, float] = {"smoke": 0.25, "paper": 0.25}
@@ -63,9 +64,18 @@ def settings_of(run: Mapping[str, Any]) -> tuple[str, float, int]:
     return method, float(rate), int(steps)
 
 
+def diverged(steps: int) -> dict[str, Any]:
+    """What is known of a trial whose loss was no number any more: a rate too large is never chosen."""
+    return {"steps": steps, "best_step": None, _ERROR: None, _OMEGA: None}
+
+
+def _error_of(run: Mapping[str, Any]) -> float:
+    return math.inf if run[_ERROR] is None else run[_ERROR]
+
+
 def best_settings(runs: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
     """By method, the learning rate and the share of steps with the smallest error on validation rows."""
-    tried = [(*settings_of(run), run[_ERROR]) for run in runs]
+    tried = [(*settings_of(run), _error_of(run)) for run in runs]
     most = max(steps for _, _, steps, _ in tried)
     best: dict[str, tuple[float, float, float]] = {}
     for method, rate, steps, error in tried:
@@ -83,6 +93,12 @@ def chosen_lines(study: str, runs: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
+def _found(run: Mapping[str, Any]) -> tuple[str, str, str]:
+    if run[_ERROR] is None:
+        return "diverged", "", ""
+    return number(run[_ERROR]), number(run[_OMEGA]), f"{run['best_step']:,}"
+
+
 def search_section(runs: Sequence[Mapping[str, Any]]) -> Section:
     """What was tried, and what was best."""
     best = best_settings(runs)
@@ -91,8 +107,7 @@ def search_section(runs: Sequence[Mapping[str, Any]]) -> Section:
     for run in runs:
         method, rate, steps = settings_of(run)
         mark = "✓" if best[method] == (rate, steps / most) else ""
-        told = (number(run[_ERROR]), number(run[_OMEGA]), f"{run['best_step']:,}", mark)
-        rows.append((method, f"{rate:g}", f"{steps:,}", *told))
+        rows.append((method, f"{rate:g}", f"{steps:,}", *_found(run), mark))
     header = ("method", "learning rate", "steps", "validation error", "to M on Ω", "best step", "chosen")
     title = "Validation rows of D, squared error in units of each output's scale; Ω, squared distance to M"
     texts = [

@@ -15,5 +15,9 @@ class StorageError(ValueError):
     """A file is not what it should be: corrupt, foreign, or of a newer format."""
 
 
+class DivergedError(ValueError):
+    """A training's loss is no number any more."""
+
+
 class ClusterError(RuntimeError):
     """Workers, or who gives them their work, were lost."""

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from tether.foundation.errors import DivergedError
 from tether.learning.examples import Rows
 from tether.learning.history import Evaluation
 from tether.learning.run import Run
@@ -38,10 +39,10 @@ def evaluate(run: Run, rows: Rows, probes: Rows, loss: float) -> None:
     """Adds an evaluation, on held-out rows and probes, and keeps the weights if it is the best so far.
 
     Raises:
-        ValueError: something is not finite.
+        DivergedError: something is not finite.
     """
     if not math.isfinite(loss):
-        raise ValueError(
+        raise DivergedError(
             f"training must keep a finite loss; got {loss} at step {run.step}. Lower `learning_rate` "
             f"(now {run.config.learning_rate})."
         )
@@ -66,7 +67,7 @@ def evaluate(run: Run, rows: Rows, probes: Rows, loss: float) -> None:
         validation_error=_validation_error(outputs - target, rows.weight),
     )
     if not all(map(math.isfinite, asdict(evaluation).values())):
-        raise ValueError(
+        raise DivergedError(
             f"columns must be small enough for squared errors to be numbers; got an infinite one at step "
             f"{run.step}. Change units of the data, or lower `learning_rate`."
         )
