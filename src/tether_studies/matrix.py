@@ -79,9 +79,13 @@ class Matrix:
     fewer: int | None = 1
 
     def entries(self) -> tuple[Entry, ...]:
-        """Next states, then increments, then the paper's own method."""
+        """The rows, each with what the search chose for its method."""
+        return tuple(self.settled(entry) for entry in self.unsettled())
+
+    def unsettled(self) -> tuple[Entry, ...]:
+        """Next states, then increments, then the paper's own method, as they are before any search."""
         rows = [row for target in TARGETS for row in self._on(target)]
-        return tuple(self.settled(entry) for entry in (*rows, *self._paper()))
+        return (*rows, *self._paper())
 
     def settled(self, entry: Entry, *, like: str | None = None) -> Entry:
         """A row with what the search chose for its method, or for the one it is `like`."""

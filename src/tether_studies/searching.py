@@ -40,8 +40,11 @@ def _shortened(entry: Entry, scale: Scale) -> Entry:
 
 
 def search_entries(study: Study, scale: Scale) -> tuple[Entry, ...]:
-    """Every method of the matrix, with its most memories, at every rate and number of steps."""
-    last = {entry.method.name: entry for entry in study.matrix(scale)}
+    """Every method of the matrix, with its most memories, at every rate and number of steps.
+
+    From rows that no search has settled: a second one tries what the first tried, whatever that chose.
+    """
+    last = {entry.method.name: entry for entry in study.searched(scale)}
     return tuple(
         _named(_shortened(replace(entry, steps=round(share * entry.steps)), scale), rate)
         for entry in last.values()

@@ -175,7 +175,8 @@ class Study:
             problem it was fitted to, and the scale.
         variant: the study that its options ask for, where it is another one: of the authors' data, say; None
             where it is this one.
-        matrix: those of the entries that every study has, which settings are searched for.
+        matrix: those of the entries that every study has.
+        searched: the same as they are before anything was chosen for them: what a search begins with.
         shares: of a row's steps that the search tries.
         authors: options with which the data are the authors', or like theirs, where that needs no files.
     """
@@ -197,6 +198,7 @@ class Study:
     inspect: Callable[[Problem, Fit, Scale], Measured] | None = None
     variant: Callable[[Mapping[str, str]], Study | None] | None = None
     matrix: Callable[[Scale], tuple[Entry, ...]] = no_rows
+    searched: Callable[[Scale], tuple[Entry, ...]] = no_rows
     shares: tuple[float, ...] = (1.0,)
     authors: Mapping[str, str] = field(default_factory=dict)
 

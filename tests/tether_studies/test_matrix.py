@@ -101,6 +101,17 @@ def test_every_method_is_searched_as_much(name):
     assert {rate for rate, _ in tried["Vanilla"]} == set(RATES["paper"])
 
 
+@pytest.mark.parametrize("name", ["vehicle", "pancreas", "drones"])
+def test_what_was_chosen_does_not_change_a_second_search(name, monkeypatch):
+    study = find_study(name)
+    monkeypatch.setattr(matrix, "chosen_settings", lambda study: {})
+    before = search_entries(study, "paper")
+    settings = {method: Setting(0.05, 1 / 3) for method in ROWS}
+    monkeypatch.setattr(matrix, "chosen_settings", lambda study: settings)
+    assert {entry.training["learning_rate"] for entry in study.matrix("paper")} == {0.05}
+    assert [entry.settings for entry in search_entries(study, "paper")] == [e.settings for e in before]
+
+
 def test_the_smallest_validation_error_is_chosen():
     def run(method, rate, steps, error):
         return {"method": f"{method} @ {rate:g} x {steps}", "validation_error": error, "best_step": 7,

@@ -252,6 +252,7 @@ STUDY = Study(
     check=_check,
     variant=_variant,
     matrix=lambda scale: _rows(scale).entries(),
+    searched=lambda scale: _rows(scale).unsettled(),
     shares=(1 / 3, 1.0),
 )
 AUTHORS_STUDY = replace(

@@ -250,6 +250,7 @@ STUDY = Study(
     inspect=_inspect,
     variant=_variant,
     matrix=lambda scale: _rows(scale).entries(),
+    searched=lambda scale: _rows(scale).unsettled(),
     shares=(1 / 3, 1.0),
 )
 _TRACES_STUDY = replace(
@@ -257,4 +258,5 @@ _TRACES_STUDY = replace(
     config=_traces_config,
     entries=partial(_entries, study="pancreas-traces"),
     matrix=lambda scale: _rows(scale, "pancreas-traces").entries(),
+    searched=lambda scale: _rows(scale, "pancreas-traces").unsettled(),
 )

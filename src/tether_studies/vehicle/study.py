@@ -459,6 +459,7 @@ STUDY = Study(
     check=_check,
     variant=_variant,
     matrix=_matrix,
+    searched=lambda scale: _rows(scale).unsettled(),
     authors={"omega": "patch"},
 )
 _PATCH_STUDY = replace(
@@ -481,5 +482,6 @@ RICH_STUDY = replace(
     check=None,
     variant=None,
     matrix=no_rows,
+    searched=no_rows,
     authors={},
 )
