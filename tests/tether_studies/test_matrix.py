@@ -113,17 +113,20 @@ def test_what_was_chosen_does_not_change_a_second_search(name, monkeypatch):
 
 
 def test_the_smallest_validation_error_is_chosen():
-    def run(method, rate, steps, error):
+    def run(method, rate, steps, error, omega=1.0):
         return {"method": f"{method} @ {rate:g} x {steps}", "validation_error": error, "best_step": 7,
-                "constraint_loss_omega_mean": 1.0}  # fmt: skip
+                "constraint_loss_omega_mean": omega}  # fmt: skip
 
-    runs = [run("Vanilla", 1e-3, 100, 3.0), run("Vanilla", 1e-2, 100, 1.0), run("Vanilla", 1e-2, 300, 2.0),
-            run("Direct Δ", 1e-3, 300, 0.5), run("Direct Δ", 1e-1, 300, None)]  # fmt: skip
+    runs = [run("Vanilla", 1e-3, 100, 3.0), run("Vanilla", 1e-2, 100, 1.0, 8.0),
+            run("Vanilla", 1e-2, 300, 2.0, 0.5), run("Direct Δ", 1e-3, 300, 0.5),
+            run("Direct Δ", 1e-1, 300, None, None)]  # fmt: skip
     assert best_settings(runs) == {"Vanilla": (1e-2, 1 / 3), "Direct Δ": (1e-3, 1.0)}
     assert chosen_lines("drones", runs) == "drones,Vanilla,0.01,0.3333\ndrones,Direct Δ,0.001,1\n"
-    rows = search_section(runs).grids[0].rows
-    assert [row[-1] for row in rows] == ["", "✓", "", "✓", ""]
-    assert rows[-1][3] == "diverged"
+    tried, cost = search_section(runs).grids
+    assert [row[-1] for row in tried.rows] == ["", "✓", "", "✓", ""]
+    assert [row[4] for row in tried.rows] == ["3", "1", "2", "1", ""], "over the least of the same method"
+    assert tried.rows[-1][3] == "diverged" and "within a method only" in tried.title
+    assert cost.rows[0] == ("Vanilla", "0.01, 100", "8", "0.01, 300", "0.5", "2")
 
 
 def test_rows_of_a_trend_are_run_with_fewer_seeds(tmp_path):

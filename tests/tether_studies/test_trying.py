@@ -40,6 +40,7 @@ def test_a_search_chooses_by_validation_rows(tmp_path):
     ]
     text = (tmp_path / "search.md").read_text()
     assert "tether study pancreas --scale smoke --seeds 0 --search --out" in text and text.count("✓") == 2
+    assert "What choosing by the error on D alone costs on Ω" in text
 
 
 def test_an_ablation_changes_one_thing_after_the_other(tmp_path):
