@@ -19,13 +19,27 @@ def mean_of(outcome: Outcome, name: str, key: str) -> float:
     return float(np.mean(values_of(grouped(outcome.runs)[name], key)))
 
 
-def means_of(outcome: Outcome, names: Sequence[str], key: str) -> list[float]:
-    """Means of several methods, over the seeds that all of them were run with."""
+def shared_seeds(outcome: Outcome, names: Sequence[str]) -> set[int]:
+    """Seeds that all of these methods were run with."""
     groups = grouped(outcome.runs)
     seeds = set.intersection(*({run["seed"] for run in groups[name]} for name in names))
     if not seeds:
         raise ValueError(f"methods must share a seed to be compared; {', '.join(names)} share none.")
+    return seeds
+
+
+def means_of(outcome: Outcome, names: Sequence[str], key: str) -> list[float]:
+    """Means of several methods, over the seeds that all of them were run with."""
+    seeds, groups = shared_seeds(outcome, names), grouped(outcome.runs)
     return [float(np.mean([r[key] for r in groups[name] if r["seed"] in seeds])) for name in names]
+
+
+def seeds_told(outcome: Outcome, names: Sequence[str]) -> str:
+    """What a verdict on these methods rests on, where it is fewer seeds than the study has; else nothing."""
+    seeds = sorted(shared_seeds(outcome, names))
+    if len(seeds) == len({run["seed"] for run in outcome.runs}):
+        return ""
+    return f" (one seed alone, {seeds[0]})" if len(seeds) == 1 else f" (seeds {', '.join(map(str, seeds))})"
 
 
 def factor_claim(outcome: Outcome, said: str, worse: str, better: str, key: str, factor: float) -> Claim:
@@ -36,7 +50,8 @@ def factor_claim(outcome: Outcome, said: str, worse: str, better: str, key: str,
     steps = groups[better][0]["steps"], groups[worse][0]["steps"]
     # Said, because a method that was given fewer steps might do better with more.
     after = "" if steps[0] == steps[1] or 0 in steps else f" (after {steps[0]:,} and {steps[1]:,} steps)"
-    return Claim(said, f"{low:.3g} against {high:.3g}: {times} times{after}", low * factor <= high)
+    told = f"{low:.3g} against {high:.3g}: {times} times{after}{seeds_told(outcome, (worse, better))}"
+    return Claim(said, told, low * factor <= high)
 
 
 def conformance_claims(outcome: Outcome, names: Sequence[str]) -> list[Claim]:
@@ -60,14 +75,26 @@ class Said:
     Attributes:
         mean: by how much closer to M they are than a rival on Ω, in the mean.
         largest: likewise the largest distance; None: it says nothing.
+        up_to: by how much at most, in the mean and in the largest; None: it names no such figure.
         on_data: likewise the mean on D.
-        fewer_steps: how many times fewer steps they need than the Lagrangian.
+        within: steps in which they learn; None: it says that of another study only, and they are asked for a
+            tenth of the Lagrangian's steps, which is our figure.
+        trend: whether it says of this study that more memories are better.
+        leap: whether it says so of the last number of memories in particular.
     """
 
     mean: float
     largest: float | None = None
+    up_to: float | None = None
     on_data: float | None = None
-    fewer_steps: float = 10.0
+    within: int | None = None
+    trend: bool = True
+    leap: bool = False
+
+
+ELSEWHERE = "As the paper says of"
+"""How a verdict begins that asks of one study what the paper says of another: it is not counted as its."""
+_TENTH, _LEAP = 10.0, 10.0
 
 
 BY_CONSTRUCTION = " (0 by construction where all probes agree: there it follows M)"
@@ -112,48 +139,71 @@ def _of_variant(outcome: Outcome, said: Said, kind: str, rivals: tuple[str, str]
     claims = [_similar_claim(outcome, begin, own, rivals)]
     for rival in rivals:
         for key, factor, what in (
-            (_OMEGA, said.mean, "closer to M on Ω, mean"),
-            (_WORST, said.largest, "closer to M on Ω, worst"),
-            (_TO_M, said.on_data, "closer to M on D, mean"),
+            (_OMEGA, said.mean, f"{_times(said.mean)}closer to M on Ω, mean"),
+            (_WORST, said.largest, f"{_times(said.largest)}closer to M on Ω, worst"),
+            (_OMEGA, said.up_to, f"up to {_times(said.up_to)}closer to M on Ω, mean"),
+            (_WORST, said.up_to, f"up to {_times(said.up_to)}closer to M on Ω, worst"),
+            (_TO_M, said.on_data, f"{_times(said.on_data)}closer to M on D, mean"),
         ):
             if factor is not None:
-                text = f"{begin} {_times(factor)}{what}, than {rival}"
-                claims.append(factor_claim(outcome, text, rival, own, key, factor))
+                claims.append(factor_claim(outcome, f"{begin} {what}, than {rival}", rival, own, key, factor))
     if len(names) > 1:
-        claims.append(_memories_claim(outcome, begin, names))
-    claims.append(_steps_claim(outcome, begin, own, rivals[1], said.fewer_steps))
+        trend = begin if said.trend else f"{ELSEWHERE} the car and the drones, of {own}:"
+        claims.append(memories_claim(outcome, trend, names, {"mean": _OMEGA, "worst": _WORST}, "on Ω"))
+    if said.leap and len(names) > 1:
+        claims.append(_leap_claim(outcome, begin, names))
+    claims.append(_steps_claim(outcome, own, rivals[1], said.within))
     return claims
 
 
-def _times(factor: float) -> str:
-    return "" if factor == 1 else f"{factor:,.0f} times "
+_ORDERS = {
+    1e3: "three orders of magnitude ",
+    1e4: "four orders of magnitude ",
+    1e6: "six orders of magnitude ",
+}
+
+
+def _times(factor: float | None) -> str:
+    if factor is None or factor == 1:
+        return ""
+    return _ORDERS.get(factor, f"{factor:,.0f} times ")
 
 
 def _similar_claim(outcome: Outcome, begin: str, own: str, rivals: Sequence[str]) -> Claim:
     error, *theirs = means_of(outcome, (own, *rivals), _ERROR)
     told = ", ".join(f"{name} {number(value)}" for name, value in zip(rivals, theirs, strict=True))
     text = f"{begin} approximation loss on D similar (at most {SIMILAR:g} times the smaller of the rivals')"
-    return Claim(text, f"{number(error)}; {told}", error <= SIMILAR * min(theirs))
+    seeds = seeds_told(outcome, (own, *rivals))
+    return Claim(text, f"{number(error)}; {told}{seeds}", error <= SIMILAR * min(theirs))
 
 
-def _memories_claim(outcome: Outcome, begin: str, names: Sequence[str]) -> Claim:
-    """That mean and worst distance on Ω fall with memories, over the seeds that all were run with."""
+def memories_claim(
+    outcome: Outcome, begin: str, names: Sequence[str], keys: Mapping[str, str], where: str
+) -> Claim:
+    """That what is measured falls with memories, over the seeds that all were run with.
+
+    Args:
+        outcome: of the study.
+        begin: whose claim it is, of which method.
+        names: of its rows, ascending.
+        keys: what falls, by what it is called.
+        where: it is measured.
+    """
+    table = np.array([means_of(outcome, names, key) for key in keys.values()])
     groups = grouped(outcome.runs)
-    seeds = set.intersection(*({run["seed"] for run in groups[name]} for name in names))
-    table = np.array(
-        [
-            [np.mean([run[key] for run in groups[name] if run["seed"] in seeds]) for name in names]
-            for key in (_OMEGA, _WORST)
-        ]
-    )
     counts = ", ".join(str(groups[name][0]["memories"]) for name in names)
-    told = "; ".join(
-        f"{kind} {', '.join(map(number, row))}" for kind, row in zip(("mean", "worst"), table, strict=True)
-    )
-    said = f"{begin} improves with memories ({counts}) on Ω, mean and worst"
-    return Claim(
-        said, f"{told} (seeds {', '.join(map(str, sorted(seeds)))})", bool((np.diff(table) < 0).all())
-    )
+    told = "; ".join(f"{kind} {', '.join(map(number, row))}" for kind, row in zip(keys, table, strict=True))
+    said = f"{begin} improves with memories ({counts}) {where}, {' and '.join(keys)}"
+    return Claim(said, f"{told}{seeds_told(outcome, names)}", bool((np.diff(table) < 0).all()))
+
+
+def _leap_claim(outcome: Outcome, begin: str, names: Sequence[str]) -> Claim:
+    """That the last number of memories is far better than the one before."""
+    before, after = names[-2:]
+    groups = grouped(outcome.runs)
+    counts = " to ".join(str(groups[name][0]["memories"]) for name in (before, after))
+    said = f"{begin} a large gain from {counts} memories on Ω, mean (at least {_LEAP:g} times)"
+    return factor_claim(outcome, said, before, after, _OMEGA, _LEAP)
 
 
 def reached_after(history: Sequence[Mapping[str, Any]], key: str, level: float) -> int | None:
@@ -161,8 +211,8 @@ def reached_after(history: Sequence[Mapping[str, Any]], key: str, level: float) 
     return next((line["step"] for line in history if line[key] <= level), None)
 
 
-def _steps_claim(outcome: Outcome, begin: str, own: str, rival: str, fewer: float) -> Claim:
-    """That it takes so many times fewer steps to be as near to M on validation Ω as the Lagrangian ends."""
+def _steps_claim(outcome: Outcome, own: str, rival: str, within: int | None) -> Claim:
+    """That it takes few steps to be as near to M on validation Ω as the Lagrangian ends."""
     groups = grouped(outcome.runs)
     ends = {run["seed"]: run["history"][-1] for run in groups[rival]}
     reached = [
@@ -171,13 +221,20 @@ def _steps_claim(outcome: Outcome, begin: str, own: str, rival: str, fewer: floa
         if run["seed"] in ends
     ]
     told = ", ".join("never" if step is None else f"{step:,} of {of:,}" for step, of in reached)
-    holds = all(step is not None and fewer * step <= of for step, of in reached)
-    said = f"{begin} reaches where {rival} ends on Ω in {fewer:g} times fewer steps, every seed"
-    return Claim(said, f"steps: {told}", holds)
+    if within is None:
+        begin, few = f"{ELSEWHERE} the car, of {own}:", "a tenth of its steps"
+        holds = all(step is not None and _TENTH * step <= of for step, of in reached)
+    else:
+        begin, few = f"The paper, of {own}:", f"{within:,} steps"
+        holds = all(step is not None and step <= within and step < of for step, of in reached)
+    said = f"{begin} reaches where {rival} ends on Ω within {few}, every seed"
+    return Claim(said, f"steps: {told}{seeds_told(outcome, (own, rival))}", holds)
 
 
 def _fails_claim(outcome: Outcome, name: str) -> Claim:
     """That the Lagrangian is farther from M on D than reality is."""
-    reality, theirs = mean_of(outcome, "Trusted", _ERROR), mean_of(outcome, name, _TO_M)
+    both = ("Trusted", name)
+    reality, theirs = means_of(outcome, both, _ERROR)[0], means_of(outcome, both, _TO_M)[1]
     said = f"The paper: {name} fails to conform on in-distribution D (is farther from M than reality is)"
-    return Claim(said, f"{number(theirs)} against {number(reality)}", theirs > reality)
+    told = f"{number(theirs)} against {number(reality)}{seeds_told(outcome, both)}"
+    return Claim(said, told, theirs > reality)

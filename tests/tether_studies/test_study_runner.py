@@ -172,6 +172,9 @@ def test_tables_over_seeds():
     grid = seeds_grid(runs, {})
     # 95 %: 12.7 standard deviations of the mean of two.
     assert grid.rows[0][:2] == ("Vanilla", "1.5 ± 6.35")
+    fewer = seeds_grid([*runs, runs[0] | {"method": "Direct"}], {})
+    assert fewer.header[1] == "seeds" and "rows of one seed have none" in fewer.title
+    assert [row[:3] for row in fewer.rows] == [("Vanilla", "2", "1.5 ± 6.35"), ("Direct", "1", "1")]
 
 
 def test_claims_say_what_was_measured(finished):

@@ -36,15 +36,25 @@ def has_cells(run: Mapping[str, Any]) -> bool:
 
 
 def seeds_grid(runs: Sequence[dict[str, Any]], extra: Mapping[str, str]) -> Grid:
-    """Mean over seeds, and its interval where there are several; one row per method."""
+    """Mean over seeds, and its interval where there are several; one row per method.
+
+    How many seeds each row has is a column where they are not equally many.
+    """
     columns = {**LOSSES, **extra}
     groups = grouped(runs)
-    rows = [(name, *(_spread(values_of(group, key)) for key in columns)) for name, group in groups.items()]
-    over = ", mean ± half of its 95 % interval over seeds" if any(len(g) > 1 for g in groups.values()) else ""
+    counts = {name: len({run.get("seed") for run in group}) for name, group in groups.items()}
+    told = ("seeds",) if len(set(counts.values())) > 1 else ()
+    rows = [
+        (name, *(str(counts[name]) for _ in told), *(_spread(values_of(group, key)) for key in columns))
+        for name, group in groups.items()
+    ]
+    over = ", mean ± half of its 95 % interval over seeds" if max(counts.values(), default=1) > 1 else ""
+    alone = " (rows of one seed have none)" if told and 1 in counts.values() else ""
     title = (
-        f"Held-out data{over}; squared errors and squared distances to the trusted model M, physical units"
+        f"Held-out data{over}{alone}; squared errors and squared distances to the trusted model M, physical "
+        "units"
     )
-    return Grid(title, ("method", *columns.values()), tuple(rows))
+    return Grid(title, ("method", *told, *columns.values()), tuple(rows))
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -83,7 +93,8 @@ def certificates_grid(runs: Sequence[dict[str, Any]]) -> Grid:
             )
     header = ("method", "evidence", "coverage D", "coverage Ω", "attack / delta", "inputs tried")
     several = any(len(group) > 1 for group in grouped(runs).values())
-    return Grid("Certificates, worst of all seeds" if several else "Certificates", header, tuple(rows))
+    title = "Certificates, worst of all seeds of the row" if several else "Certificates"
+    return Grid(title, header, tuple(rows))
 
 
 def deltas_grid(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) -> Grid:
