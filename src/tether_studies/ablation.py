@@ -1,8 +1,8 @@
 """Which change to the paper's method gains or loses which order of magnitude.
 
 Every combination of operator, sampling, loss, target and gas, on the study's data and, where they are given,
-on the authors': the sixth factor, Ω. The effect of one change is the mean, over all combinations of the
-others, of the logarithm of the ratio.
+on the authors': the sixth factor. On the vehicle that is Ω alone; on the others all data and M go with it.
+The effect of one change is the mean, over all combinations of the others, of the logarithm of the ratio.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ FACTORS: dict[str, tuple[str, str]] = {
     "loss": ("fixed", "augmented"),
     "target": ("next_state", "increment"),
     "gas": ("at once", "growing"),
-    "Ω": ("the authors'", "ours"),
+    "data": ("the authors'", "ours"),
 }
 """As the authors have it, and as it is changed."""
+ALL_DATA = "all data and M"
+"""What changes with the last factor, where it is more than Ω."""
 _LOSSES = {
     "approximation_loss_D": "error on D",
     "constraint_loss_omega_mean": "to M on Ω",
@@ -124,20 +126,26 @@ Levelled = tuple[tuple[str, ...], Mapping[str, Any]]
 """Levels of all factors, and the run."""
 
 
-def levelled(runs: Sequence[Mapping[str, Any]], omega: str) -> list[Levelled]:
+def levelled(runs: Sequence[Mapping[str, Any]], whose: str) -> list[Levelled]:
     """Runs of one set of data with the levels of their factors."""
     names = {combination.name: _levels(combination) for combination in combinations("paper")}
-    return [((*names[run["method"]], omega), run) for run in runs]
+    return [((*names[run["method"]], whose), run) for run in runs]
 
 
-def effects(runs: Sequence[Levelled]) -> list[Effect]:
-    """Of every factor of which runs exist that differ in nothing else."""
-    found = dict(runs)
-    return [effect for effect in (_effect(found, k) for k in range(len(FACTORS))) if effect is not None]
+def effects(runs: Sequence[Levelled], data: str = ALL_DATA) -> list[Effect]:
+    """Of every factor of which runs exist that differ in nothing else; `data`: what the last one changes."""
+    found, names = dict(runs), _names(data)
+    return [
+        effect for effect in (_effect(found, k, names[k]) for k in range(len(names))) if effect is not None
+    ]
 
 
-def _effect(runs: Mapping[tuple[str, ...], Mapping[str, Any]], place: int) -> Effect | None:
-    name, (before, after) = list(FACTORS.items())[place]
+def _names(data: str) -> list[str]:
+    return [data if name == "data" else name for name in FACTORS]
+
+
+def _effect(runs: Mapping[tuple[str, ...], Mapping[str, Any]], place: int, name: str) -> Effect | None:
+    before, after = list(FACTORS.values())[place]
     pairs = [
         (run, runs[(*levels[:place], after, *levels[place + 1 :])])
         for levels, run in runs.items()
@@ -155,12 +163,12 @@ def _effect(runs: Mapping[tuple[str, ...], Mapping[str, Any]], place: int) -> Ef
     )
 
 
-def ablation_section(runs: Sequence[Levelled]) -> Section:
-    """Effects, their figure, and every run."""
+def ablation_section(runs: Sequence[Levelled], data: str = ALL_DATA) -> Section:
+    """Effects, their figure, and every run; `data`: what changes between the authors' data and ours."""
     # Here, because drawing takes half a second to import and most runs draw nothing.
     from tether.report.figures import as_svg
 
-    found = effects(runs)
+    found = effects(runs, data)
     rows = tuple(
         (
             effect.factor,
@@ -179,7 +187,7 @@ def ablation_section(runs: Sequence[Levelled]) -> Section:
     every = Grid(
         "Every run, held-out rows; half the width of the limits in units of each output's spread, and how "
         "often M lies outside of them on D",
-        (*FACTORS, *_LOSSES.values(), *widths),
+        (*_names(data), *_LOSSES.values(), *widths),
         tuple((*levels, *_told(run)) for levels, run in runs),
     )
     caption = "Orders of magnitude by which a change multiplies a loss; to the left is better."

@@ -13,7 +13,8 @@ from tether.report.building import chapter_of, section_as_dict, write_report
 from tether.report.curves import curves_data
 from tether.report.page import Picture, Section
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid
-from tether_studies.ablation import ablation_section, levelled
+from tether_studies.ablation import ALL_DATA, ablation_section, levelled
+from tether_studies.claims import ELSEWHERE
 from tether_studies.runner import outcome_of
 from tether_studies.searching import chosen_lines, search_section
 from tether_studies.study import Claim, Outcome
@@ -127,12 +128,12 @@ def _called(plan: Plan) -> str:
 
 def write_ablation(plan: Plan, folder: Path, *, command: str) -> Section:
     """Writes what each change to the paper's method does: ``ablation.md`` and its figure."""
+    plans = ablation_plans(plan, folder)
     runs = [
-        run
-        for omega, (own, where) in ablation_plans(plan, folder).items()
-        for run in levelled(outcome_of(own, where).runs, omega)
+        run for whose, (own, where) in plans.items() for run in levelled(outcome_of(own, where).runs, whose)
     ]
-    section = ablation_section(runs)
+    only_omega = all(set(own.options) <= {"omega"} for own, _ in plans.values())
+    section = ablation_section(runs, "Ω alone" if only_omega else ALL_DATA)
     for picture in section.pictures:
         write_text(folder / f"{picture.name}.svg", picture.svg)
     write_text(folder / "ablation.md", _markdown(f"# Ablation: {plan.study}", command, [section]))
@@ -141,6 +142,8 @@ def write_ablation(plan: Plan, folder: Path, *, command: str) -> Section:
 
 def _written(claim: Claim) -> dict[str, str | bool]:
     """As ``results.json`` keeps it: the paper's claims are counted apart from ours."""
+    if claim.said.startswith(ELSEWHERE):
+        return asdict(claim) | {"source": "the paper on other studies"}
     return asdict(claim) | ({"source": "the paper"} if claim.said.startswith("The paper") else {})
 
 

@@ -13,7 +13,7 @@ from tether_studies.tasks import Plan, Task, open_folder, tasks_of
 
 Watch = Callable[[Overview], None] | None
 OURS, AUTHORS = "ours", "the authors'"
-"""Whose Ω it is."""
+"""Whose data they are."""
 _FOLDERS = {OURS: "ours", AUTHORS: "authors"}
 _AUTHORS_DATA = ("traces", "flights", "omega")
 """Options that bring the authors' data."""
@@ -26,14 +26,14 @@ def run_search(plan: Plan, folder: Path, *, jobs: int, watch: Watch = None) -> l
 
 
 def ablation_plans(plan: Plan, folder: Path) -> dict[str, tuple[Plan, Path]]:
-    """By whose Ω it is: the study's own, and the authors' where options, or the study itself, give theirs."""
+    """By whose data they are: the study's, and the authors' where options, or the study, give theirs."""
     theirs = {name: value for name, value in plan.options.items() if name in _AUTHORS_DATA}
     theirs = theirs or dict(plan.definition.authors)
     options = {name: value for name, value in plan.options.items() if name not in _AUTHORS_DATA}
     given = {OURS: options} | ({AUTHORS: options | theirs} if theirs else {})
     return {
-        omega: (replace(plan, options=own, part="ablation", seeds=(SEED,)), folder / _FOLDERS[omega])
-        for omega, own in given.items()
+        whose: (replace(plan, options=own, part="ablation", seeds=(SEED,)), folder / _FOLDERS[whose])
+        for whose, own in given.items()
     }
 
 

@@ -161,7 +161,12 @@ def test_effects_are_told_apart():
     ours = [{**run, "constraint_loss_omega_mean": 1e3 * run["constraint_loss_omega_mean"]} for run in theirs]
     found = effects(levelled(theirs, "the authors'") + levelled(ours, "ours"))
     told = {effect.factor.split(":")[0]: effect.orders["constraint_loss_omega_mean"] for effect in found}
-    assert told == pytest.approx({**orders, "Ω": 3.0}) and {effect.pairs for effect in found} == {32}
+    assert told == pytest.approx({**orders, "all data and M": 3.0})
+    assert {effect.pairs for effect in found} == {32}
+    both = ablation_section(levelled(theirs, "the authors'") + levelled(ours, "ours"), "Ω alone")
+    assert (
+        both.grids[0].rows[-1][0] == "Ω alone: the authors' → ours" and both.grids[1].header[5] == "Ω alone"
+    )
     section = ablation_section(levelled(theirs, "ours"))
     assert len(section.grids[0].rows) == 5 and len(section.grids[1].rows) == 32
     assert "target: next_state → increment" in section.pictures[0].svg
