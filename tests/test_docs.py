@@ -22,7 +22,7 @@ PAGES = [
     *DOCS.glob("*.md"),
     *DOCS.glob("studies/*.md"),
     DOCS / "results" / "README.md",
-    *DOCS.glob("results/*/summary.md"),
+    *(page for name in ("summary", "search", "ablation") for page in DOCS.glob(f"results/*/{name}.md")),
 ]
 FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
