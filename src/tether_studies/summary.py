@@ -12,7 +12,7 @@ from tether.foundation.atomic import write_bytes, write_json, write_text
 from tether.report.building import chapter_of, section_as_dict, write_report
 from tether.report.curves import curves_data
 from tether.report.page import Picture, Section
-from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid
+from tether.report.seeds import certificates_grid, deltas_grid, grouped, seeds_grid, values_of
 from tether_studies.ablation import ALL_DATA, ablation_section, levelled
 from tether_studies.claims import ELSEWHERE
 from tether_studies.runner import outcome_of
@@ -20,6 +20,9 @@ from tether_studies.searching import chosen_lines, search_section
 from tether_studies.study import Claim, Outcome
 from tether_studies.tasks import Plan, Task, tasks_of
 from tether_studies.trying import ablation_plans
+
+_ROUNDING = 1e-20
+"""Squared distances to M below which it is followed."""
 
 
 def missing_methods(plan: Plan, outcome: Outcome) -> list[str]:
@@ -86,7 +89,7 @@ def write_summary(
     sections = [
         *([Section("Failed runs", texts)] if failed else []),
         Section("Verdicts", claim_lines(claims)),
-        Section("Results", grids=[seeds_grid(outcome.runs, study.headings)]),
+        Section("Results", _follows_lines(outcome), [seeds_grid(outcome.runs, study.headings)]),
         *own,
         Section("Certificates", grids=[certificates_grid(outcome.runs), deltas_grid(outcome.runs, units)]),
         Section("Training", pictures=[pictures["curves"]]),
@@ -145,6 +148,21 @@ def _written(claim: Claim) -> dict[str, str | bool]:
     if claim.said.startswith(ELSEWHERE):
         return asdict(claim) | {"source": "the paper on other studies"}
     return asdict(claim) | ({"source": "the paper"} if claim.said.startswith("The paper") else {})
+
+
+def _follows_lines(outcome: Outcome) -> list[str]:
+    """That 0 on Ω is no merit of what was learned, where that number stands."""
+    tethered = ("Tethered", "HardNet")
+    following = [
+        name
+        for name, runs in grouped(outcome.runs).items()
+        if name.startswith(tethered)
+        and max(values_of(runs, "constraint_loss_omega_max"), default=1.0) < _ROUNDING
+    ]
+    if not following:
+        return []
+    why = "by construction: where all probes agree, or in cells that hold one, they follow M"
+    return [f"{', '.join(following)}: 0, or rounding, on Ω {why}."]
 
 
 def _keep_explorer(plan: Plan, folder: Path) -> None:

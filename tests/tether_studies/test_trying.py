@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tether_studies.runner import _perform, outcome_of
-from tether_studies.summary import study_command, write_ablation, write_search
+from tether_studies.study import Outcome
+from tether_studies.summary import _follows_lines, study_command, write_ablation, write_search
 from tether_studies.tasks import Plan, open_folder, tasks_of
 from tether_studies.trying import AUTHORS, OURS, ablation_plans, ablation_stages
 
@@ -69,6 +70,16 @@ def test_whose_data_an_ablation_is_of():
     flights = ablation_plans(Plan("drones", "paper", (3,), {"flights": "there"}), Path("out"))
     assert [plan.options for plan, _ in flights.values()] == [{}, {"flights": "there"}]
     assert list(ablation_plans(Plan("drones", "paper", (3,), {}), Path("out"))) == [OURS]
+
+
+def test_what_follows_m_by_construction_is_said_where_the_number_stands():
+    runs = [
+        {"method": method, "memories": None, "seed": 0, "constraint_loss_omega_max": worst}
+        for method, worst in (("Trusted", 0.0), ("Direct", 0.0), ("Tethered", 1e-25), ("Tethered Δ", 1e-3))
+    ]
+    (line,) = _follows_lines(Outcome("smoke", runs, {}))
+    assert line.startswith("Tethered: 0, or rounding, on Ω by construction")
+    assert not _follows_lines(Outcome("smoke", runs[:2], {}))
 
 
 def test_a_study_without_a_matrix_is_not_searched():
