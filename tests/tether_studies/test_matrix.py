@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -248,6 +249,65 @@ def test_verdicts_say_that_they_rest_on_one_seed():
     three = [run | {"seed": 5} for run in outcome.runs if run["memories"] is None]
     claims = paper_claims(replace(outcome, runs=[*outcome.runs, *again, *three]), Said(1.0))
     assert sum(claim.measured.endswith("(seeds 3, 4)") for claim in claims) == len(claims) - 2
+
+
+MEASURED = (
+    "approximation_loss_D", "constraint_loss_D_mean", "constraint_loss_omega_mean",
+    "constraint_loss_omega_max", "drift_at_rest_20", "drift_at_rest_50", "drift_poses_still",
+    "drift_poses_max", "monotonicity_rise_max", "monotonicity_rise_mean", "monotonicity_attack_pairs",
+    "monotonicity_attack_rises", "coverage_D", "coverage_omega", "attack_max_ratio", "attack_evaluations",
+)  # fmt: skip
+
+
+def _made_up(name, options):
+    """Runs of every row of a study at paper scale, on the seeds it is run with."""
+    deltas = {output: {"max": 1.0} for output in ("x", "y", "heading", "ahead", "left", "turn")}
+    runs = []
+    for task in tasks_of(Plan(name, "paper", (3, 4, 5), options), Path("nowhere"))[1]:
+        row = None if task.entry == -1 else task.row
+        steps = 0 if row is None else row.steps
+        history = [{"step": step, "constraint_loss_omega_mean": 1.0} for step in range(100, steps + 1, 100)]
+        told = {"method": task.method_name, "memories": None} if row is None else {
+            "method": row.method.name, "memories": row.memories
+        }  # fmt: skip
+        runs.append(
+            told | {"seed": task.seed, "steps": steps, "history": history, "delta_certified": deltas}
+            | {"evidence_level": "proved", **dict.fromkeys(MEASURED, 1.0)}
+        )  # fmt: skip
+    return Outcome("paper", runs, options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "within", "others", "alone"),
+    [
+        ("vehicle", {}, "within 300 steps", 0, True),
+        ("vehicle", {"omega": "patch"}, "within 300 steps", 0, True),
+        ("pancreas", {}, "within a tenth of its steps", 2, False),
+        ("pancreas", {"traces": "there"}, "within a tenth of its steps", 2, False),
+        ("drones", {}, "within a tenth of its steps", 1, True),
+        ("drones", {"flights": "there"}, "within a tenth of its steps", 1, True),
+    ],
+)
+def test_every_claim_of_a_study_is_judged_and_says_its_seeds(name, options, within, others, alone):
+    study, outcome = find_study(name).with_options(options), _made_up(name, options)
+    claims = study.claims(outcome)
+    texts = [claim.said for claim in claims]
+    assert len(set(texts)) >= len(texts) - 2, "each is said once, but for those that go on another (…)"
+    assert all(claim.holds for claim in claims if within in claim.said), "they can hold"
+    paper = [claim for claim in claims if "Constrained (paper) " in claim.said]
+    assert sum(within in claim.said for claim in paper) == 1
+    assert sum(claim.said.startswith("As the paper says of") for claim in paper) == others
+    assert any("(one seed alone, 3)" in claim.measured for claim in claims) == alone
+    if name == "drones":
+        assert sum("six orders of magnitude closer to M on Ω, worst" in claim.said for claim in paper) == 2
+        assert any("a large gain from 1000 to 2000 memories" in claim.said for claim in paper)
+    if name == "pancreas":
+        assert sum("rises by a tenth" in claim.said and "at most" in claim.said for claim in paper) == 2
+        assert any("where insulin is raised, largest rise and mean rise" in claim.said for claim in paper)
+    if name == "vehicle":
+        assert {"Vanilla", "Lagrangian (paper)"} <= {
+            text.split(": ")[1].split(" drifts far")[0] for text in texts if "drifts far" in text
+        }
 
 
 def test_a_lagrangian_that_conforms_refutes_that_it_fails():
