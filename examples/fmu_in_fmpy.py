@@ -1,6 +1,7 @@
 """A tethered car as an FMU: exported, checked and simulated in fmpy.
 
-Needs ``pip install fmpy`` and a C compiler; any other tool for FMI 2.0 runs it as well (``to="fmu3"``: FMI 3.0).
+Needs ``pip install fmpy`` and a C compiler; any other tool for FMI 2.0 runs it as well, and with
+``to="fmu3"`` those for FMI 3.0.
 """
 
 import os
