@@ -8,7 +8,8 @@ and J what encloses M's derivative there, NumPy's own value of M lies in
 
 for any slope: the middle of J, and none. The first is the zonotope's affine image; both say where the next
 box is. Where the doubt is a share of the width that is worth it the inputs are cut in parts, each with a
-middle and a J of its own, and the doubts beside the same lines are those of the worst part.
+middle and a J of its own, and the doubts beside the same lines are those of the worst part. Where many parts
+gained in one step, the next one does not try few.
 
 Every sum is rounded outward by more units than it has terms (lemma in :mod:`.zonotopes`), with all
 magnitudes in it.
@@ -70,34 +71,29 @@ class Plan(NamedTuple):
     PART_LOW, PART_HIGH, PART_MIDDLE, PART_REACH,
     REST,  # the box that is added to the image
     BOX,  # ends of the next states
-    _, NEXT, ROWS,
-) = range(32)  # fmt: skip
+    _, NEXT,
+    EXTRA,  # what of the image's generators goes into the box
+    ROWS,
+) = range(33)  # fmt: skip
 # Of the matrices (P, D): the slope of the first line, ends of the derivative over what was looked at last.
 SLOPE, STEEP_LOW, STEEP_HIGH = range(3)
 
 
 @inlined
 def _read(one, rows, grids, effort):
-    """M's range, derivatives and roundings over what was looked at last."""
+    """M's range, derivatives and roundings over what was looked at last, and M at its middle."""
     tape = one.tape
     outputs, columns, inputs = tape.outputs, tape.columns, tape.inputs
+    grids[STEEP_LOW] = grids[STEEP_HIGH] = 0.0
     for p in range(len(outputs)):
-        rows[LEAST, p], rows[MOST, p] = one.low[outputs[p]], one.high[outputs[p]]
+        k = outputs[p]
+        rows[LEAST, p], rows[MOST, p] = one.low[k], one.high[k]
+        rows[BELOW, p], rows[ABOVE, p] = one.below[k], one.above[k]
         if effort > 1:
-            rows[ROUNDING, p] = one.error[outputs[p]]
-        for d in range(grids.shape[2]):
-            grids[STEEP_LOW, p, d] = grids[STEEP_HIGH, p, d] = 0.0
-        for j in range(columns[outputs[p]], columns[outputs[p] + 1]):
-            grids[STEEP_LOW, p, inputs[j]] = one.steep_low[j]
-            grids[STEEP_HIGH, p, inputs[j]] = one.steep_high[j]
-
-
-@inlined
-def _read_point(one, rows):
-    """M at a point, in exact arithmetic between two ends."""
-    outputs = one.tape.outputs
-    for p in range(len(outputs)):
-        rows[BELOW, p], rows[ABOVE, p] = one.low[outputs[p]], one.high[outputs[p]]
+            rows[ROUNDING, p] = one.error[k]
+        for j in range(columns[k], columns[k + 1]):
+            grids[STEEP_LOW, p, inputs[j]] = one.steep_low[one.lanes[j]]
+            grids[STEEP_HIGH, p, inputs[j]] = one.steep_high[one.lanes[j]]
 
 
 @inlined
@@ -236,7 +232,7 @@ def _over_part(rows, grids, number):
 
 @inlined
 def _better(rows, grids, worth):
-    """What is known of the whole and of the worst part; whether to go on with more parts."""
+    """What is known of the whole and of the worst part; whether that gained, and whether more may."""
     gained, left = False, False
     for p in range(grids.shape[1]):
         before = min(_half(rows, p, 0), _half(rows, p, 1))
@@ -247,7 +243,7 @@ def _better(rows, grids, worth):
         width = before + _steepest(rows, grids, p)
         gained = gained or before - after > GAIN * width
         left = left or after > worth * width
-    return gained and left
+    return gained, left
 
 
 @inlined
@@ -317,72 +313,104 @@ def _image(rows, grids, plan, generators, count, moved):
         rows[REST, p] = (apart + units) * (1.0 + 8.0 * EPS) + (count + 4.0) * (inputs + 4.0) * FAINT
         if not rows[REST, p] < np.inf or not abs(rows[NEXT, p]) < np.inf:
             return UNKNOWN
+    for p in range(states):
+        image = moved[p]
+        image[:count] = 0.0
+        for d in range(inputs):
+            along, own = steep[p, d], generators[d]
+            if along != 0.0:
+                for j in range(count):
+                    image[j] += along * own[j]
+        rows[CENTER, p] = rows[NEXT, p]
+    return _without_zeros(moved, count)
+
+
+@inlined
+def _without_zeros(moved, count):
+    """Leaves out generators that are 0; how many are left."""
     total = 0
     for j in range(count):
         some = False
-        for p in range(states):
-            value = 0.0
-            for d in range(inputs):
-                value += steep[p, d] * generators[j, d]
-            moved[total, p] = value
-            some = some or value != 0.0
-        total += 1 if some else 0
-    for p in range(states):
-        rows[CENTER, p] = rows[NEXT, p]
+        for p in range(len(moved)):
+            some = some or moved[p, j] != 0.0
+        if some:
+            if total < j:
+                for p in range(len(moved)):
+                    moved[p, total] = moved[p, j]
+            total += 1
     return total
 
 
 @inlined
-def _collected(rows, grids, moved, total, most, generators):  # noqa: C901
-    """Fills generators with those that a box loses most by replacing, and a box (Girard, 2005)."""
-    states = grids.shape[1]
-    keep = max(most - states, 0)
-    chosen, extra = np.ones(total, dtype=np.bool_), np.zeros(states)
-    if total > keep:
-        whole, loss = np.zeros(states), np.zeros(total)
-        for j in range(total):
-            for p in range(states):
-                whole[p] += abs(moved[j, p])
-        for j in range(total):
-            best = 0.0
-            for p in range(states):
-                share = abs(moved[j, p]) / whole[p] if whole[p] > 0.0 else 0.0
-                loss[j] += share
-                best = max(best, share)
-            loss[j] -= best
-        chosen[np.argsort(loss)[: total - keep]] = False
-        for j in range(total):
-            if not chosen[j]:
-                for p in range(states):
-                    extra[p] += abs(moved[j, p])
-    count = 0
-    for j in range(total):
-        if chosen[j]:
-            for p in range(states):
-                generators[count, p] = moved[j, p]
-            generators[count, states:] = 0.0
-            count += 1
+def _chosen(rows, moved, total, keep, generators):
+    """Fills generators with those that a box would lose most by (Girard, 2005), and sizes of the rest."""
+    states = len(moved)
+    chosen, loss = np.ones(total, dtype=np.bool_), np.zeros(total)
     for p in range(states):
-        generators[count] = 0.0
-        generators[count, p] = rows[REST, p]
-        if extra[p] > 0.0:
-            generators[count, p] = up(
-                up(extra[p] * (1.0 + (total + 4) * EPS) + total * FAINT) + rows[REST, p]
+        rows[EXTRA, p] = _sizes(moved[p], total)
+    for j in range(total):
+        best = 0.0
+        for p in range(states):
+            share = abs(moved[p, j]) / rows[EXTRA, p] if rows[EXTRA, p] > 0.0 else 0.0
+            loss[j] += share
+            best = max(best, share)
+        loss[j] -= best
+    chosen[np.argsort(loss)[: total - keep]] = False
+    for p in range(states):
+        count, extra = 0, 0.0
+        for j in range(total):
+            if chosen[j]:
+                generators[p, count] = moved[p, j]
+                count += 1
+            else:
+                extra += abs(moved[p, j])
+        rows[EXTRA, p] = extra
+
+
+@inlined
+def _collected(rows, grids, moved, total, most, generators):
+    """Fills generators with as many as there may be, and a box."""
+    states = grids.shape[1]
+    count, keep = total, max(most - states, 0)
+    rows[EXTRA] = 0.0
+    if total > keep:
+        _chosen(rows, moved, total, keep, generators)
+        count = keep
+    else:
+        for p in range(states):
+            generators[p, :total] = moved[p, :total]
+    generators[states:, :count] = 0.0
+    generators[:, count : count + states] = 0.0
+    for p in range(states):
+        generators[p, count + p], extra = rows[REST, p], rows[EXTRA, p]
+        if extra > 0.0:
+            generators[p, count + p] = up(
+                up(extra * (1.0 + (total + 4) * EPS) + total * FAINT) + rows[REST, p]
             )
-        count += 1
-    return count
+    return count + states
+
+
+@inlined
+def _sizes(row, count):
+    """Sum of magnitudes: four at a time, for each has to wait for the one before it."""
+    one, two, three, four, whole = 0.0, 0.0, 0.0, 0.0, count - count % 4
+    for j in range(0, whole, 4):
+        one += abs(row[j])
+        two += abs(row[j + 1])
+        three += abs(row[j + 2])
+        four += abs(row[j + 3])
+    for j in range(whole, count):
+        one += abs(row[j])
+    return (one + two) + (three + four)
 
 
 @inlined
 def _inputs(rows, states, generators, count, control_low, control_high):
     """Fills ends, middle and reach of the inputs; how many generators there are with those of controls."""
     inputs = rows.shape[1]
-    rows[RADIUS] = 0.0
-    for j in range(count):
-        for d in range(states):
-            rows[RADIUS, d] += abs(generators[j, d])
     for d in range(states):
         low = high = rows[CENTER, d]
+        rows[RADIUS, d] = _sizes(generators[d], count)
         if rows[RADIUS, d] != 0.0:  # NaN, too
             rows[RADIUS, d] = rows[RADIUS, d] * (1.0 + (count + 4) * EPS) + (count + 1) * FAINT
             low, high = down(low - rows[RADIUS, d]), up(high + rows[RADIUS, d])
@@ -393,11 +421,11 @@ def _inputs(rows, states, generators, count, control_low, control_high):
     for d in range(states, inputs):
         low, high = control_low[d - states], control_high[d - states]
         middle = min(max(0.5 * low + 0.5 * high, low), high)
-        rows[LOW, d], rows[HIGH, d], rows[CENTER, d] = low, high, middle
+        rows[LOW, d], rows[HIGH, d], rows[CENTER, d], rows[RADIUS, d] = low, high, middle, 0.0
         if high > low:
             rows[RADIUS, d] = max(up(high - middle), up(middle - low))
-            generators[count] = 0.0
-            generators[count, d] = rows[RADIUS, d]
+            generators[:, count] = 0.0
+            generators[d, count] = rows[RADIUS, d]
             count += 1
     for d in range(inputs):
         low, high = rows[LOW, d], rows[HIGH, d]
@@ -422,7 +450,7 @@ def _begin(rows, generators, states):
     for d in range(states):
         low, high = rows[BOX, d], rows[BOX + 1, d]
         rows[CENTER, d] = middle = min(max(0.5 * low + 0.5 * high, low), high)
-        generators[d] = 0.0
+        generators[:, d] = 0.0
         generators[d, d] = max(up(high - middle), up(middle - low)) if high > low else 0.0
 
 
@@ -441,7 +469,7 @@ def _compiled(version: int) -> Any:  # noqa: C901
     """The kernel, cached on disk; `version` is part of what the cache knows it by."""
 
     @numba.njit(nogil=True, error_model="numpy", cache=True)
-    def reach(  # noqa: PLR0913
+    def reach(  # noqa: C901, PLR0913
         one, plan, start_low, start_high, control_low, control_high, lower, upper, ended
     ):
         """Fills ends (N, T + 1, dx), and by row the step that could not be made and why (N, 2).
@@ -453,12 +481,12 @@ def _compiled(version: int) -> Any:  # noqa: C901
         states, inputs, steps = start_low.shape[1], len(plan.least), lower.shape[1] - 1
         rows, grids = np.zeros((ROWS, inputs)), np.zeros((3, states, inputs))
         room = max(plan.generators, states) + inputs
-        generators, moved = np.zeros((room, inputs)), np.zeros((room, states))
+        generators, moved = np.zeros((inputs, room)), np.zeros((states, room))
         for row in range(len(start_low)):
             rows[BOX, :states], rows[BOX + 1, :states] = start_low[row], start_high[row]
             _begin(rows, generators, states)
             count, own = states, row if len(control_low) > 1 else 0
-            ended[row] = FINE
+            ended[row], often = FINE, False
             for step in range(steps + 1):
                 now = min(step, steps - 1)
                 count = _inputs(
@@ -471,24 +499,25 @@ def _compiled(version: int) -> Any:  # noqa: C901
                 if why == FINE:
                     stage, going = 0, True
                     while going:
+                        ends = PART_LOW if stage else LOW
                         _cut(rows, stage)
                         for number in range(1 << stage):
-                            _place(rows, number)
+                            if stage:
+                                _place(rows, number)
                             effort = 1 if stage else 2
-                            look_at(one, rows[PART_LOW], rows[PART_HIGH], effort)
+                            look_at(one, rows[ends], rows[ends + 1], rows[ends + 2], effort)
                             _read(one, rows, grids, effort)
-                            # Not a 0 that Numba knows, for which it would compile everything once more.
-                            look_at(one, rows[PART_MIDDLE], rows[PART_MIDDLE], effort - effort)
-                            _read_point(one, rows)
                             if stage:
                                 _over_part(rows, grids, number)
                             else:
                                 _lines(rows, grids)
-                        going = (
-                            _better(rows, grids, plan.worth) if stage else _wanted(rows, grids, plan.worth)
-                        )
+                        if stage:
+                            gained, left = _better(rows, grids, plan.worth)
+                            going, often = gained and left, gained and stage > 1
+                        else:
+                            going = _wanted(rows, grids, plan.worth)
                         going = going and stage < plan.halvings
-                        stage = min(stage + (2 if stage else 1), plan.halvings)
+                        stage = min(stage + (2 if stage or often else 1), plan.halvings)
                     count = _after(rows, grids, plan, generators, count, moved)
                     why = UNKNOWN if count == UNKNOWN else FINE
                 if why != FINE:
