@@ -30,7 +30,9 @@ from tether.programs.onebox import VERSION, look_at
 from tether.programs.rounding import down, inlined, up
 
 GAIN = 0.005
-"""Inputs are cut into more parts where the last ones made what follows narrower by such a share."""
+"""Inputs are cut into more parts where the last ones made what follows narrower by such a share.
+
+Chosen on the plants of benchmarks/bench_tubes.py, as the defaults of :mod:`.reaching` were."""
 FINE, UNKNOWN = -1, -2
 """Of a step: it is there; M has no bound over the set. Otherwise, which input may leave the operating box."""
 

@@ -28,8 +28,8 @@ def starts_of(start: Any, schema: Schema) -> tuple[Array, Array, bool]:
     if isinstance(start, tuple) and len(start) == 2 and np.ndim(start[0]) >= 1:
         ends = [np.asarray(end, dtype=np.float64) for end in start]
         many = max(end.ndim for end in ends) == 2
-        low, high = (check_matrix("start", np.atleast_2d(end), schema.states) for end in ends)
-        low, high = np.broadcast_arrays(low, high)
+        rows = (end.reshape(1, -1) if end.ndim < 2 else end for end in ends)
+        low, high = _alike(*(check_matrix("start", end, schema.states) for end in rows))
     else:
         many = np.ndim(start) == 2
         low = high = check_matrix("start", np.atleast_2d(np.asarray(start)), schema.states)
@@ -38,6 +38,14 @@ def starts_of(start: Any, schema: Schema) -> tuple[Array, Array, bool]:
     if not len(low):
         raise ValueError("`start` must have at least one row; got none.")
     return np.array(low), np.array(high), many
+
+
+def _alike(low: Array, high: Array) -> tuple[Array, Array]:
+    """Of one shape; NumPy's own takes microseconds to see that they are."""
+    if low.shape == high.shape:
+        return low, high
+    low, high = np.broadcast_arrays(low, high)
+    return low, high
 
 
 def _by_name(option: str, given: Limited, columns: tuple[str, ...]) -> tuple[Array, Array]:
@@ -66,8 +74,8 @@ def controls_of(controls: Any, schema: Schema, steps: int | None, box: tuple[Arr
     if isinstance(controls, Mapping):
         controls = _by_name("controls", controls, schema.controls)
     pair = controls if isinstance(controls, tuple) and len(controls) == 2 and np.ndim(controls[0]) else None
-    ends = [_sequence(end, count, steps) for end in (pair or (controls, controls))]
-    low, high = np.broadcast_arrays(*ends)
+    ends = [_sequence(end, count, steps) for end in (pair or (controls,))]
+    low, high = _alike(ends[0], ends[-1])
     if (low > high).any():
         raise ValueError("`controls` must have lower ends of at most the upper ones; got others. Swap them.")
     return Boxed(low, high)
@@ -79,7 +87,10 @@ def _sequence(values: Any, count: int, steps: int | None) -> Array:
     if array.ndim == 1:
         if steps is None:
             raise ValueError("`steps` must be given where the controls are the same at each; got none.")
-        array = np.broadcast_to(array, (steps, len(array)))
+        check_whole("steps", steps, least=1, most=MOST_STEPS)
+        each = np.empty((1, steps, len(array)))
+        each[:] = array
+        array = each
     array = array[None] if array.ndim == 2 else array
     if array.ndim != 3 or array.shape[2] != count:
         raise ValueError(

@@ -18,9 +18,10 @@ from tether.data import Array, Schema
 from tether.foundation.kernels import in_threads
 from tether.foundation.limits import check_whole
 from tether.programs import Program
-from tether.programs.onebox import fresh, one_box
+from tether.programs.onebox import OneBox, fresh, one_box
 from tether.trusted import Function, TrustedModel
 
+# Both, and GAIN beside them, were chosen on the plants of benchmarks/bench_tubes.py, for width and for time.
 CUTS = 2
 WORTH = 0.02
 """As a share of the width, doubt about M for which a set is cut in parts."""
@@ -49,7 +50,10 @@ class Reached:
 
 
 class Reaching:
-    """M made ready: what takes long is done once, and each call takes microseconds a step.
+    """M's own reachable sets: M is made ready once, and each call takes microseconds a step.
+
+    Effort is bounded by `generators` and `cuts`, whose defaults were chosen on the plants of
+    ``benchmarks/bench_tubes.py``; whatever they are, what comes out holds.
 
     Args:
         trusted: M, or its program.
@@ -58,7 +62,8 @@ class Reaching:
         box: (D,) ends of a box of inputs to stay in; None: any.
         target: whether M gives next states or increments.
         generators: at most how many a set may have.
-        cuts: at most how often sets are cut within a step, over which M bends much.
+        cuts: at most how often sets are cut in two within a step, over which M bends much: each doubles what
+            such a step may take.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Reaching:
         self._box = limits.box
         self._plan = Plan(base, np.ascontiguousarray(width[order]), least, most, generators, cuts, WORTH)
         self._one = one_box(program, order)
+        self._idle: list[OneBox] = []
 
     def __call__(self, start: Start, controls: Any, *, steps: int | None = None) -> Reached:
         """Boxes after each of so many steps, from starts and with controls as for :func:`tether.tube`."""
@@ -113,11 +119,12 @@ class Reaching:
         low, high, ended = np.full(shape, np.nan), np.full(shape, np.nan), np.empty((rows, 2), dtype=np.int64)
 
         def run(part: slice) -> None:
-            one = fresh(self._one)
+            one = self._registers()
             own = applied if len(applied[0]) == 1 else tuple(end[part] for end in applied)
             reach_alone(
                 one, self._plan, lower[part], upper[part], *own, low[part], high[part], ended[part]
             )  # fmt: skip
+            self._idle.append(one)
 
         in_threads(run, rows)
         reasons = [""] * rows
@@ -127,6 +134,13 @@ class Reaching:
         if not many:
             low, high = low[0], high[0]
         return Reached(low, high, ended[:, 0], tuple(reasons))
+
+    def _registers(self) -> OneBox:
+        """Some that nobody uses, for whoever calls beside others; made as they are needed, and kept."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return fresh(self._one)
 
     def _why(self, found: Array, ends: tuple[Array, Array], applied: tuple[Array, Array]) -> str:
         step, column = found.tolist()
