@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterMathtext, LogLocator, NullFormatter
 
 from tether.report.curves import FLOOR as _FLOOR
 from tether.report.curves import TITLES
@@ -115,6 +116,11 @@ def plane_figure(runs: Sequence[dict[str, Any]]) -> Figure:
             ylabel="mean distance² to M on Ω (conforms more below)",
             title="Accuracy against conformance",
         )
+        low, high = axis.get_xlim()
+        far = high > 30 * low
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0,) if far else (1.0, 2.0, 5.0), numticks=12))
+        axis.xaxis.set_major_formatter(LogFormatterMathtext() if far else "{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return figure
 

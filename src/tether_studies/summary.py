@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tether.files.runs import package_versions
 from tether.foundation.atomic import write_bytes, write_json, write_text
@@ -17,12 +18,23 @@ from tether_studies.ablation import ALL_DATA, ablation_section, levelled
 from tether_studies.claims import ELSEWHERE
 from tether_studies.runner import outcome_of
 from tether_studies.searching import chosen_lines, search_section
+from tether_studies.shown import one_of_each
 from tether_studies.study import Claim, Outcome
 from tether_studies.tasks import Plan, Task, tasks_of
 from tether_studies.trying import ablation_plans
 
 _ROUNDING = 1e-20
 """Squared distances to M below which it is followed."""
+
+
+_ONE_EACH = "One of each kind of method; the tables have all."
+
+
+def _of_each_kind(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the methods that figures show; all, where these are not among them."""
+    groups = grouped(runs)
+    shown = one_of_each(groups)
+    return [run for name in shown for run in groups[name]] if len(shown) > 1 else list(runs)
 
 
 def missing_methods(plan: Plan, outcome: Outcome) -> list[str]:
@@ -64,10 +76,17 @@ def write_summary(
     study, outcome = plan.definition, outcome_of(plan, folder)
     units = _units(plan, folder)
     claims = judge(plan, outcome)
+    few = _of_each_kind(outcome.runs)
     figures = {
-        "curves": (curves_figure(outcome.runs), "The paper's metrics during training, on validation data."),
+        "curves": (
+            curves_figure(few),
+            f"The paper's metrics on validation data. {_ONE_EACH}",
+        ),
         "bars": (bars_figure(outcome.runs), "Held-out data at the end; bars are standard deviations."),
-        "plane": (plane_figure(outcome.runs), "Accuracy against conformance: the lower left corner wins."),
+        "plane": (
+            plane_figure(few),
+            f"The lower left corner wins. {_ONE_EACH}",
+        ),
     }
     by_count = memories_figure(outcome.runs, units)
     if by_count is not None:
