@@ -181,7 +181,8 @@ def rows(study: str) -> list[str]:
     """The README's table about one study."""
     title, memories = STUDIES[study]
     runs = runs_of(study)
-    every = len({run["seed"] for run in runs})
+    seeds = sorted({run["seed"] for run in runs}, key=int)
+    every, title = len(seeds), f"{title} (seeds {', '.join(seeds)})"
     held = {method: own for method in METHODS if (own := runs_with(runs, method, memories))}
     found = {method: means(own, _SHORT) for method, own in held.items()}
     called = THEIRS if set(THEIRS) & set(found) else OLDER
