@@ -347,7 +347,12 @@ def refused(run: Command, cart_csv: Path, trusted_file: Path) -> Refusal:
         (7, 1, "nan", "must be finite; got nan at row 7, column 'x'"),
         (0, 3, "-inf", "must be finite; got -inf at row 0, column 'u'"),
         (3, 2, "", "must be finite; got nan at row 3, column 'v'"),
-        (9, 2, "fast", "must hold numbers; got 'fast' at row 9, column 'v'. Repair those rows, or drop"),
+        (
+            9,
+            2,
+            "fast",
+            "must hold numbers; got 'fast' at row 9, column 'v' (1 such value). Repair those rows, or drop",
+        ),
         (4, 0, "", "must have an episode id in every row; got none at row 4"),
     ],
 )

@@ -252,6 +252,16 @@ def test_a_schema_that_contradicts_itself_is_refused(states, controls, outputs, 
         make_schema(states, controls, outputs, angles=angles)
 
 
+@pytest.mark.parametrize("unit", ["deg", "Degrees", "°"])
+def test_angles_are_in_radians(unit: str) -> None:
+    schema = make_schema(["theta", "x"], ["u"], angles=["theta"], units={"x": "m"})
+    assert [schema.unit(name) for name in schema.inputs] == ["rad", "m", ""]
+    with pytest.raises(
+        ValueError, match=rf"`angles` must be in radians; got 'theta' in '{unit}'. Convert it"
+    ):
+        make_schema(["theta"], angles=["theta"], controls=[], units={"theta": unit})
+
+
 # --- bad arrays
 
 
@@ -261,7 +271,7 @@ def test_what_is_not_finite_is_named_by_row_and_column(cart: Transitions, place:
     parts = {name: getattr(cart, name).copy() for name in ("states", "controls", "next_states")}
     parts[place][17, -1] = bad
     column = "u" if place == "controls" else "v"
-    message = rf"`{place}` must be finite; got {bad} at row 17, column '{column}' \(1 such values\)"
+    message = rf"`{place}` must be finite; got {bad} at row 17, column '{column}' \(1 such value\)"
     with pytest.raises(ValueError, match=message):
         Transitions.from_arrays(**parts, schema=cart.schema)
 

@@ -142,8 +142,9 @@ def test_csv_files_as_programs_write_them(tmp_path: Path, content: bytes) -> Non
         (b"x,u\n1,2\nNaN,3\n", r"must be finite; got nan at row 1, column 'x'"),
         (b"x,u,x\n1,2,3\n", r"must name each column once; got 'x' twice"),
         (b"x,w\n1,2\n", r"must have a column 'u'; got x, w\. Check the spelling"),
+        (b"0.5,1e3\n1,2\n", r"must have a column 'x'; got 0\.5, 1e3\. The first line must name the columns"),
         (b"x,u\n", r"must hold two consecutive rows of one episode; got 0 rows"),
-        ("x,u\n1,2\n".encode("utf-16"), "must be a CSV file in UTF-8"),
+        ("x,u\n1,2\n".encode("utf-16"), r"must be a CSV file in UTF-8; .*\. Save it again as UTF-8"),
         (b"x,u\n1,\xff\n", "must be a CSV file in UTF-8"),
     ],
 )
@@ -231,8 +232,17 @@ def test_columns_that_are_not_numbers() -> None:
     frame = pandas.DataFrame({"when": pandas.to_datetime(["2020-01-01", "2020-01-02"]), "name": ["a", "b"]})
     with pytest.raises(ValueError, match=r"must hold numbers; got datetime64\[.*\] in column 'when'"):
         read_transitions(frame, states=["when"])
-    with pytest.raises(ValueError, match=r"must hold numbers; got 'a' at row 0, column 'name'"):
+    message = (
+        r"must hold numbers; got 'a' at row 0, column 'name' \(2 such values\)\. Give each word a number"
+    )
+    with pytest.raises(ValueError, match=message):
         read_transitions(frame, states=["name"])
+
+
+def test_what_is_packed_is_to_be_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "log.csv.gz").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"must be one of .*; got '\.gz'\. Unpack it"):
+        read_transitions(tmp_path / "log.csv.gz", states=["x"])
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pandas.NA, ""])

@@ -185,10 +185,53 @@ def test_a_time_that_was_not_named_has_a_word(name: str) -> None:
     columns = ["run", name, "x", "u"]
     made = read(frame(steps([0, 1, 2, 5, 6]), columns), time=None)
     assert len(made) == 4
-    assert f"look: '{name}' is not read as the time, and 1 step of it differ" in str(report(made))
+    assert f"look: '{name}' is not read as the time, and 1 step of it differs from" in str(report(made))
     assert not str(report(read(frame(steps([0, 1, 2, 3]), columns), time=None)))
     with pytest.raises(ValueError, match=r"followed each other; got 1 that go back in .*sort its rows"):
         read(frame(steps([0, 1, 3, 2, 4]), columns), time=None)
+
+
+def waves(rows: int = 600) -> list[list[Any]]:
+    """A state that swings, of two runs."""
+    return [[k // 300, float(k % 300), float(np.sin(0.1 * k)), 0.0] for k in range(rows)]
+
+
+def test_a_row_that_leaps_away_and_comes_back_is_pointed_at(tmp_path: Path) -> None:
+    rows = waves()
+    rows[401][2] = 99.9
+    made = read(write_csv(tmp_path / "log.csv", HEADER, rows))
+    words = f"look: 'x' is 99.9 at row 401 of {tmp_path / 'log.csv'}, {rows[400][2]:.6g} before and"
+    assert words in str(report(made)) and "(1 such row)" in str(report(made))
+    rows[402][2] = 99.9  # it stays there: a sensor that was moved, perhaps
+    assert report(read(frame(rows))).spikes == 0
+
+
+def test_what_often_leaps_or_hardly_ever_moves_is_no_glitch() -> None:
+    rows = waves()
+    for k in range(0, 600, 20):
+        rows[k][2] += 50.0
+    assert report(read(frame(rows))).spikes == 0
+    contact = [[*row[:2], float(k == 300), 0.0] for k, row in enumerate(waves())]
+    assert report(read(frame(contact))).spikes == 0
+
+
+def test_it_is_known_where_in_the_log_a_transition_is(folder: Path) -> None:
+    made = read_log(folder, states=["x"], controls=["u"])
+    assert made.places is not None
+    assert made.places.describe(3) == f"row 1 of {folder / 'b.csv'}"
+    last = made.take(np.array([5])).places
+    assert last is not None and last.describe(0) == f"row 1 of {folder / 'c.csv'}"
+
+
+def test_degrees_are_told_from_radians_where_runs_are_told_apart_by_gaps() -> None:
+    rows, clock = [], 0.0
+    for k in range(400):
+        heading = (27.0 * k + 150.0 * (k // 8)) % 360 - 180
+        clock += 30.0 if k % 8 == 0 else 1.0
+        rows.append([0, clock, heading, 0.0])
+    rows[57][2] = 999.9
+    with pytest.raises(ValueError, match="`angles` must be in radians; got 'x'"):
+        read(frame(rows), angles=["x"])
 
 
 def test_a_time_that_nothing_rests_on_has_none() -> None:

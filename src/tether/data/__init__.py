@@ -19,9 +19,10 @@ from tether.data.schema import (
     check_matrix,
     make_schema,
     near,
+    with_radians,
     wrap_angle,
 )
-from tether.data.transitions import Split, Transitions, number_episodes
+from tether.data.transitions import Places, Split, Transitions, number_episodes
 
 __all__ = [
     "HALF_TURN",
@@ -31,6 +32,7 @@ __all__ = [
     "Box",
     "Emphasis",
     "Jitter",
+    "Places",
     "Probes",
     "Scaling",
     "Schema",
@@ -44,5 +46,6 @@ __all__ = [
     "make_schema",
     "near",
     "number_episodes",
+    "with_radians",
     "wrap_angle",
 ]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tether.data import Array, Probes, Schema, check_matrix
 from tether.foundation.arrays import read_arrays
-from tether.foundation.documents import shorten, shown
+from tether.foundation.documents import shorten, shown, such
 from tether.foundation.extras import installing
 from tether.foundation.limits import LARGEST_TABLE, MOST_COLUMNS
 
@@ -28,6 +28,7 @@ MISSING = ("", "nan", "<NA>", "NaT")
 """How what is not there is written."""
 READABLE = (".csv", ".npz", ".parquet", ".npy")
 """How the names of files end that can be read."""
+_PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz")
 
 
 @contextmanager
@@ -59,7 +60,8 @@ def read_table(source: str | Path | Any) -> Table:
         raise ValueError(f"`{path}` must be a file; there is none. Check the path.")
     kind = path.suffix.lower()
     if kind not in READABLE:
-        raise ValueError(f"`{path}` must be one of {', '.join(READABLE)}; got '{path.suffix}'. Convert it.")
+        remedy = "Unpack it." if kind in _PACKED else "Convert it."
+        raise ValueError(f"`{path}` must be one of {', '.join(READABLE)}; got '{path.suffix}'. {remedy}")
     return {".csv": _read_csv, ".npz": _read_npz, ".npy": map_npy, ".parquet": _read_parquet}[kind](path)
 
 
@@ -91,7 +93,7 @@ def _read_csv(path: Path) -> Table:
                     rows.append(row if separator == "," else [_with_point(field) for field in row])
                     _check_row(path, rows)
     except UnicodeDecodeError as error:
-        raise ValueError(f"`{path}` must be a CSV file in UTF-8; {error}.") from None
+        raise ValueError(f"`{path}` must be a CSV file in UTF-8; {error}. Save it again as UTF-8.") from None
     except csv.Error as error:
         reason = "a quote is not closed" if "unexpected end of data" in str(error) else str(error)
         raise ValueError(f"`{path}` must be a CSV file in UTF-8; {reason} at row {len(rows)}.") from None
@@ -221,6 +223,8 @@ def find_column(table: Table, name: str, label: str = "data") -> NDArray[Any]:
         begun = [known for known in table if known.lower().startswith(name.lower())]
         like = begun or get_close_matches(name, list(table), n=1)
         hint = f"Is it '{shorten(like[0])}'?" if like else "Check the spelling."
+        if table and all(map(_is_number, table)):
+            hint = "The first line must name the columns."
         there = shorten(", ".join(table)) or "none"
         raise ValueError(f"`{label}` must have a column '{shorten(name)}'; got {there}. {hint}")
     return table[name]
@@ -271,10 +275,15 @@ def _numbers(column: NDArray[Any], name: str, label: str, *, invalid_as_nan: boo
     except (TypeError, ValueError, OverflowError):
         if invalid_as_nan:
             return np.array([_number(v) if _is_number(v) else np.nan for v in column], dtype=np.float64)
-        row = next(k for k, value in enumerate(column) if not _is_number(value))
-        raise ValueError(
-            f"`{label}` must hold numbers; got {shown(column[row])} at row {row}, column '{shorten(name)}'. "
+        wrong = [k for k, value in enumerate(column) if not _is_number(value)]
+        remedy = (
             "Repair those rows, or drop them with `drop_invalid=True` (command line: `--drop-invalid`)."
+            if len(wrong) < len(column)
+            else "Give each word a number, or leave the column out."
+        )
+        raise ValueError(
+            f"`{label}` must hold numbers; got {shown(column[wrong[0]])} at row {wrong[0]}, column "
+            f"'{shorten(name)}' ({such(len(wrong), 'value')}). {remedy}"
         ) from None
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tether.foundation.documents import shorten
+from tether.foundation.documents import shorten, such
 
 _DOUBT = 1e-3
 
@@ -35,6 +35,8 @@ class LogReport:
         history_only: rows that have too few older rows and only serve as history.
         unread: a column that looks like a time, was not named as one, and does not advance evenly.
         uneven: how many of its steps are not as long as the rest.
+        spikes: rows that leap away in some state and come back at once.
+        first_spike: the first of them in words.
         sampled: transitions that were kept, where they were to be fewer than were made; else None.
     """
 
@@ -57,6 +59,8 @@ class LogReport:
     history_only: int = 0
     unread: str = ""
     uneven: int = 0
+    spikes: int = 0
+    first_spike: str = ""
     sampled: int | None = None
 
     @property
@@ -75,11 +79,7 @@ class LogReport:
         return "\n".join(self.lines)
 
     def _found(self) -> Iterator[str]:
-        if self.uneven:
-            yield (
-                f"look: '{shorten(self.unread)}' is not read as the time, and {_count(self.uneven, 'step')} "
-                "of it differ from the rest; rows are joined across them. Name it with `time` (`--time`)"
-            )
+        yield from self._looks()
         if self.invalid:
             yield f"dropped: {_count(self.invalid, 'row')} with a missing or invalid value"
         if self.duplicates:
@@ -106,6 +106,21 @@ class LogReport:
         if self.step is not None:
             origin = "asked for" if self.resampled is not None else "the median"
             yield f"step: {self.step:.6g} ({origin}); M must advance by it"
+
+    def _looks(self) -> Iterator[str]:
+        """What somebody should look at."""
+        if self.uneven:
+            differ = f"{_count(self.uneven, 'step')} of it {'differs' if self.uneven == 1 else 'differ'}"
+            yield (
+                f"look: '{shorten(self.unread)}' is not read as the time, and {differ} from the rest; rows "
+                "are joined across them. Name it with `time` (`--time`)"
+            )
+        if self.spikes:
+            yield (
+                f"look: {shorten(self.first_spike)} ({such(self.spikes, 'row')}). One glitch may set the "
+                "range of the operating box and spoil what is learned: leave its value empty and drop the row "
+                "with `drop_invalid` (`--drop-invalid`)"
+            )
 
     def _sampled(self) -> Iterator[str]:
         if self.sampled is not None:

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether.foundation.documents import shorten
+from tether.foundation.documents import shorten, such
 from tether.foundation.limits import MOST_COLUMNS
 
 Array = NDArray[np.float64]
@@ -84,7 +84,7 @@ def check_matrix(name: str, values: ArrayLike, names: Sequence[str] | None = Non
         label = names[column] if names is not None else str(column)
         raise ValueError(
             f"`{name}` must be finite; got {matrix[row, column]} at row {row}, column '{shorten(label)}' "
-            f"({int(bad.sum())} such values). Drop or repair those rows."
+            f"({such(int(bad.sum()), 'value')}). Drop or repair those rows."
         )
     return np.ascontiguousarray(matrix)
 
@@ -107,7 +107,7 @@ class Schema:
         controls: names of the control columns.
         outputs: names of the predicted columns; an output that advances a state bears its name.
         units: unit of a column, by name; a missing one is dimensionless.
-        angles: columns in radians that wrap at ±π.
+        angles: columns in radians that wrap at ±π; :func:`make_schema` gives them that unit.
         advances: per output, the index of the state column it is the next value of, or -1.
     """
 
@@ -265,6 +265,22 @@ def make_schema(
             )
         advances = tuple(range(len(states)))
     named = tuple(states[a] if a >= 0 else label for a, label in zip(advances, labels, strict=True))
-    schema = Schema(states, tuple(controls), named, dict(units or {}), tuple(angles), advances)
+    schema = Schema(
+        states, tuple(controls), named, with_radians(units or {}, angles), tuple(angles), advances
+    )
     check_known("units", schema.units, "columns of the data", schema.columns)
     return schema
+
+
+_DEGREES = ("deg", "degs", "degree", "degrees", "°", "deg.")
+
+
+def with_radians(units: Mapping[str, str], angles: Sequence[str]) -> dict[str, str]:
+    """Units with that of angles, which are in radians; raises where they are said to be in degrees."""
+    wrong = next((name for name in angles if units.get(name, "").strip().lower() in _DEGREES), None)
+    if wrong is not None:
+        raise ValueError(
+            f"`angles` must be in radians; got '{shorten(wrong)}' in '{units[wrong]}'. Convert it, and M, to "
+            "radians."
+        )
+    return {**dict.fromkeys(angles, "rad"), **units}

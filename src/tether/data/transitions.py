@@ -14,6 +14,30 @@ from tether.data.schema import Array, Schema, Target, check_matrix, make_schema
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Where in the log transitions are.
+
+    Attributes:
+        tables: (N,) the file or data frame that a row is from.
+        rows: (N,) its number in there, from 0, without the header.
+        names: of the tables.
+    """
+
+    tables: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def take(self, rows: NDArray[Any]) -> Places:
+        """Those of some transitions."""
+        return replace(self, tables=self.tables[rows], rows=self.rows[rows])
+
+    def describe(self, row: int) -> str:
+        """Where a transition is, for a message."""
+        name = self.names[self.tables[row]]
+        return f"row {self.rows[row]}" + (f" of {name}" if name else "")
+
+
+@dataclass(frozen=True, eq=False)
 class Transitions:
     """Observed transitions (the paper's D).
 
@@ -26,6 +50,7 @@ class Transitions:
         episodes: (N,) integer id of the episode a row came from.
         schema: what the columns mean.
         report: what was done to the log that they were read from, if they were.
+        places: where in it they are, where that is known.
     """
 
     states: Array
@@ -34,6 +59,7 @@ class Transitions:
     episodes: NDArray[np.int64]
     schema: Schema
     report: LogReport | None = None
+    places: Places | None = None
 
     @classmethod
     def from_arrays(
@@ -88,6 +114,7 @@ class Transitions:
             controls=self.controls[rows],
             next_states=self.next_states[rows],
             episodes=self.episodes[rows],
+            places=None if self.places is None else self.places.take(rows),
         )
 
     def split(self, *, validation: float = 0.15, test: float = 0.15, seed: int = 0) -> Split:

@@ -32,6 +32,11 @@ def shorten(text: Any) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
+def such(count: int, noun: str) -> str:
+    """How many there are of what a message is about."""
+    return f"{count:,} such {noun}{'' if count == 1 else 's'}"
+
+
 def shown(value: Any) -> str:
     """A value of a file, quoted, for a message."""
     try:

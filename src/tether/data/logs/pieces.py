@@ -163,7 +163,10 @@ def sample(pieces: Iterator[Transitions], most: int, *, seed: int = 0) -> Transi
     }
     count = len(joined["states"])
     sampled = count if count < report.transitions else None
-    return replace(parts[0], **joined, report=replace(report, episodes=episodes, sampled=sampled))
+    # Rows of a piece are counted from its beginning, which says nothing of where in the file they are.
+    return replace(
+        parts[0], **joined, places=None, report=replace(report, episodes=episodes, sampled=sampled)
+    )
 
 
 def _keep_one_of_each(key: Array, episodes: NDArray[np.int64]) -> None:
@@ -191,13 +194,16 @@ def _summed(one: LogReport, other: LogReport | None) -> LogReport:
             f"{other.step:.6g} in another. Resample it with `step` (command line: `--step`)."
         )
     longer = one if one.longest_gap >= other.longest_gap else other
-    kept = ("step", "unread", "longest_gap", "longest_at", "sampled")
+    kept = ("step", "unread", "longest_gap", "longest_at", "first_spike", "sampled")
     total = {
         field.name: _sum(getattr(one, field.name), getattr(other, field.name))
         for field in fields(one)
         if field.name not in kept
     }
-    return replace(one, **total, longest_gap=longer.longest_gap, longest_at=longer.longest_at)
+    first = one.first_spike or other.first_spike
+    return replace(
+        one, **total, longest_gap=longer.longest_gap, longest_at=longer.longest_at, first_spike=first
+    )
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -20,6 +20,7 @@ from tether.data.logs.resampling import resample
 from tether.data.logs.rows import Rows, drop_invalid, read_rows
 from tether.data.logs.settings import LogConfig
 from tether.data.logs.sources import find_sources
+from tether.data.logs.spikes import find_spikes
 from tether.data.logs.wrapping import check_radians, check_wrapped
 
 
@@ -62,7 +63,10 @@ def _made(rows: Rows, count: int, tables: int, config: LogConfig) -> Transitions
     report = LogReport(tables, count, unread=clock, uneven=uneven)
     schema = config.schema
     rows, report = _cleaned(rows, config, report)
+    rows, report = _split(rows, config, report)
     _check_angles(rows, config, config.angles, check_radians)  # once they are wrapped, it is hidden
+    spikes, first = find_spikes(rows, config)
+    report = replace(report, spikes=spikes, first_spike=first)
     rows, report = _at_one_step(rows, config, report)
     rows, report = _cut(rows, config, report)
     return _transitions(rows, schema, config, report)
@@ -141,8 +145,8 @@ def _cleaned(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows, Lo
     return rows, report
 
 
-def _at_one_step(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows, LogReport]:
-    """Split where time jumps, and resampled where a step was asked for."""
+def _split(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows, LogReport]:
+    """Cut where time jumps."""
     if config.time is None or len(rows) == 0:
         return rows, report
     gaps = split_at_gaps(rows, config.time, tolerance=config.tolerance, step=config.step)
@@ -156,7 +160,12 @@ def _at_one_step(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows
         longest_gap=gaps.longest,
         longest_at=rows.describe(gaps.longest_row) if gaps.longer else "",
     )
-    if config.step is None:
+    return rows, report
+
+
+def _at_one_step(rows: Rows, config: LogConfig, report: LogReport) -> tuple[Rows, LogReport]:
+    """Resampled, where a step was asked for."""
+    if config.time is None or config.step is None or len(rows) == 0:
         return rows, report
     # Values between those of an undeclared angle would hide that it wraps.
     undeclared = set(config.states) - {*config.angles, *config.not_angles}
@@ -202,7 +211,7 @@ def _transitions(rows: Rows, schema: Schema, config: LogConfig, report: LogRepor
     episodes = len(np.unique(made.episodes))
     history_only = int((~remembered).sum())
     report = replace(report, transitions=len(made), episodes=episodes, history_only=history_only)
-    return replace(made, report=report)
+    return replace(made, report=report, places=rows.where.take(here))
 
 
 def _nothing_left(report: LogReport, older: int) -> str:

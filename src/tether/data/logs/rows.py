@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.data import Array, number_episodes
+from tether.data import Array, Places, number_episodes
 from tether.data.files import Table, check_episodes, find_column, naming, read_matrix, read_table
 from tether.data.logs.settings import LogConfig
 from tether.data.logs.times import read_times
 from tether.data.logs.unread import uneven_steps, unread_time
-from tether.foundation.documents import shorten
+from tether.foundation.documents import shorten, such
 from tether.foundation.limits import LARGEST_TABLE
 
 Mask = NDArray[np.bool_]
@@ -69,10 +69,14 @@ class Rows:
         kept = self.take(~dropped)
         return replace(kept, breaks=np.diff(stretch, prepend=-1) != 0)
 
+    @property
+    def where(self) -> Places:
+        """Where all rows are."""
+        return Places(self.tables, self.places, self.names)
+
     def describe(self, row: int) -> str:
         """Where a row is, for a message."""
-        name = self.names[self.tables[row]]
-        return f"row {self.places[row]}" + (f" of {name}" if name else "")
+        return self.where.describe(row)
 
 
 def read_rows(
@@ -165,7 +169,7 @@ def _episodes_of(table: Table, config: LogConfig, count: int) -> tuple[Numbers, 
     if lost.any() and not config.drop_invalid:
         raise ValueError(
             f"`data` must have an episode id in every row; got none at row {int(np.argmax(lost))}, column "
-            f"'{config.episode}' ({int(lost.sum())} such rows). {_REMEDY}"
+            f"'{config.episode}' ({such(int(lost.sum()), 'row')}). {_REMEDY}"
         )
     return number_episodes(ids), lost
 
@@ -179,7 +183,7 @@ def _check_finite(values: Array, names: Sequence[str]) -> None:
         row, column = (int(k) for k in np.argwhere(bad)[0])
         raise ValueError(
             f"`data` must be finite; got {values[row, column]} at row {row}, column "
-            f"'{shorten(names[column])}' ({int(bad.sum())} such values). {_REMEDY}"
+            f"'{shorten(names[column])}' ({such(int(bad.sum()), 'value')}). {_REMEDY}"
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tether.data import Schema, check_known, make_schema
+from tether.data import Schema, check_known, make_schema, with_radians
 from tether.foundation.documents import shorten, shown
 from tether.foundation.limits import MOST_ROWS, check_number, check_whole
 
@@ -107,7 +107,7 @@ class LogConfig:
             bare.states + tuple(each for name in bare.states for each in older.get(name, ())),
             bare.controls + tuple(each for name in bare.controls for each in older.get(name, ())),
             bare.outputs,
-            units,
+            with_radians(units, angles),
             tuple(angles),
             bare.advances,
         )

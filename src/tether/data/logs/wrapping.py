@@ -48,9 +48,20 @@ def _jumps(now: Array, after: Array, turn: float) -> int:
     """How often a column within one turn jumps by nearly all of it; 0 if by half of it as often."""
     if len(now) == 0:
         return 0
-    low, high = min(now.min(), after.min()), max(now.max(), after.max())
+    low, high = _usual_range(np.concatenate([now, after]))
     step, slack = np.abs(after - now), 1e-3 * turn
     within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
     jumps = int((step > 0.9 * turn).sum())
     halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
     return jumps if within and jumps > halves else 0
+
+
+_LEAST_ROWS = 100
+"""Fewer are too few to leave any out."""
+
+
+def _usual_range(values: Array) -> tuple[float, float]:
+    """Without a thousandth of the values at either end, or the least that a glitch is: it is there twice."""
+    aside = max(2, len(values) // 1000) if len(values) >= 2 * _LEAST_ROWS else 0
+    ordered = np.sort(values)
+    return float(ordered[aside]), float(ordered[len(values) - 1 - aside])
