@@ -237,15 +237,18 @@ class _Search:
         return _Find(float(work.ratios[0]), work.best[0], work.done)
 
     def ratio(self, inputs: Array) -> Array:
-        """(N, P) farthest distance over delta; 0 outside the domain."""
+        """(N, P) farthest distance over delta; 0 outside the domain, where M may have no answer."""
         model = self.model
         limits = model.limits(inputs)
-        dx = len(model.schema.states)
-        base = model.frame.base(inputs[:, :dx])
-        values = self.trusted(inputs[:, :dx], inputs[:, dx:], model.schema)
-        farthest = model.schema.farthest(values, base + limits.lower, base + limits.upper)
-        ratio = farthest / np.maximum(limits.delta, np.finfo(np.float64).tiny)
-        return np.where(limits.in_domain[:, None], ratio, 0.0)
+        dx, inside = len(model.schema.states), limits.in_domain
+        ratio = np.zeros(limits.delta.shape)
+        if inside.any():
+            held = inputs[inside]
+            base = model.frame.base(held[:, :dx])
+            values = self.trusted(held[:, :dx], held[:, dx:], model.schema)
+            farthest = model.schema.farthest(values, base + limits.lower[inside], base + limits.upper[inside])
+            ratio[inside] = farthest / np.maximum(limits.delta[inside], np.finfo(np.float64).tiny)
+        return ratio
 
 
 class _BoxSearch(_Search):

@@ -156,6 +156,9 @@ def _draw_trusted(panel: Axes, line: Slice, output: int) -> None:
 def _widen_flat(panel: Axes, lines: Sequence[Array]) -> None:
     """Shows what is constant but for rounding as constant."""
     values = np.concatenate(lines)
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return
     middle, size = float(np.median(values)), float(np.abs(values).max())
     if np.ptp(values) <= 1e-9 * max(size, 1e-300):
         panel.set_ylim(middle - (size or 1.0), middle + (size or 1.0))

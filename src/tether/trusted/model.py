@@ -15,6 +15,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -147,17 +148,26 @@ class TrustedModel:
         try:
             return inputs, self(inputs[:, :dx], inputs[:, dx:], schema)
         except TrustedModelError:
-            pass
-        answered, answers = [], []
-        for row in inputs[:alone, None]:
-            try:
-                answers.append(self(row[:, :dx], row[:, dx:], schema))
-            except TrustedModelError:
-                continue
-            answered.append(row)
-        if not answered:
-            return inputs[:0], np.empty((0, len(schema.outputs)))
-        return np.concatenate(answered), np.concatenate(answers)
+            asked = inputs[:alone]
+            answers = self._one_by_one(asked, schema)
+            known = np.isfinite(answers).all(axis=1)
+            return asked[known], answers[known]
+
+    def answers(self, inputs: Array, schema: Schema) -> Array:
+        """M's next states (N, P) at inputs (N, D); NaN where it has no answer."""
+        dx = len(schema.states)
+        try:
+            return self(inputs[:, :dx], inputs[:, dx:], schema)
+        except TrustedModelError:
+            return self._one_by_one(inputs, schema)
+
+    def _one_by_one(self, inputs: Array, schema: Schema) -> Array:
+        """(N, P), NaN where M has no answer."""
+        dx, found = len(schema.states), np.full((len(inputs), len(schema.outputs)), np.nan)
+        for k, row in enumerate(inputs[:, None]):
+            with suppress(TrustedModelError):
+                found[k] = self(row[:, :dx], row[:, dx:], schema)[0]
+        return found
 
     def target(self, inputs: Array, schema: Schema, kind: Target, *, progress: Report | None = None) -> Array:
         """M's target (N, P) at inputs (N, D): its next state, or the increment it predicts."""
