@@ -12,13 +12,13 @@ from tether.claims.claims import Recheck
 from tether.claims.cost import ApproximationCost
 from tether.cli import results as shown
 from tether.cli import terminal
-from tether.data import Jitter, Transitions
+from tether.data import Jitter, Transitions, make_schema
 from tether.files.runs import RunFolder, compare
 from tether.fitting import CONSTRAINED, TETHERED, VANILLA, FitConfig
 from tether.learning.config import TrainingConfig
 from tether.report import boxes
 from tether.report.building import build_report, run_lead
-from tether.report.tables import cost_line, domain_lines, errors_grid, recheck_line
+from tether.report.tables import certificate_lines, cost_line, domain_lines, errors_grid, recheck_line
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +134,28 @@ def test_a_planted_glitch_is_named_by_its_place_in_the_data(cart, tmp_path):
     assert first.half_width < 1
     assert len(boxes.wild_rows(comparison.kept.model, comparison.problem, tuple(range(30)))) == 10
     assert "Rows to look at, farthest outside first" in report.read_text()
+
+
+def test_a_trusted_model_that_has_no_answer_in_a_part_of_the_box(tmp_path):
+    """A tank by Torricelli: there is no root of a level below 0, which the box reaches beyond the data."""
+
+    def tank(states, controls):
+        with np.errstate(invalid="ignore"):
+            return states + 0.1 * (controls - np.sqrt(states))
+
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(0.8, 4, (1200, 1)), rng.uniform(0, 2, (1200, 1))
+    following = tank(states, controls) - 0.01 * controls
+    schema = make_schema(["level"], ["pump"])
+    data = Transitions.from_arrays(states, controls, following, episodes=np.arange(1200) // 30, schema=schema)
+    comparison, report = finished(data, tank, [VANILLA, TETHERED], tmp_path / "run")
+    lines = "\n".join(certificate_lines(comparison.certificate))
+    assert "the box of the certificate but for leaves over which nothing is known of M, at least" in lines
+    problem, model = comparison.problem, comparison.kept.model
+    assert model.bounds.tree.lower[0] < 0
+    line = boxes.slice_along(model, problem, 0, boxes.median_row(model, problem.split.test.inputs))
+    assert (np.isnan(line.trusted[:, 0]) == (line.at < 0)).all()
+    assert "Over the operating box" in report.read_text()
 
 
 # --- the page

@@ -52,7 +52,7 @@ class Domain:
         box: limits by input; an input that is not named has none.
         coverage_D: share of held-out D in the domain.
         coverage_omega: likewise of Ω.
-        coverage_box: share of the box by volume; 1 but for regions over which nothing is known of M.
+        coverage_box: least share of the box by volume; 1 but for regions over which nothing is known of M.
     """
 
     radius: tuple[float, float] | None

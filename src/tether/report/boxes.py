@@ -92,6 +92,7 @@ class WildRow:
         output: its name.
         away: distance from the middle of the band.
         half_width: of the band there.
+        place: where in the log it is; empty where that is not known.
     """
 
     row: int
@@ -99,6 +100,7 @@ class WildRow:
     output: int
     away: float
     half_width: float
+    place: str = ""
 
 
 def has_box(model: Model) -> bool:
@@ -209,8 +211,9 @@ def slice_along(model: Model, problem: Problem, along: int, through: Array) -> S
         rows[-1, along] = np.nextafter(at[-1], at[0])
     states, controls = rows[:, : len(schema.states)], rows[:, len(schema.states) :]
     found = model.predict(states, controls, details=True)
-    trusted = schema.near(problem.trusted(states, controls, schema), found.next_states)
-    target = problem.trusted.target(rows, schema, model.frame.target)
+    answers = problem.trusted.answers(rows, schema)
+    trusted = schema.near(answers, found.next_states)
+    target = answers - schema.base(states) if model.frame.target == "increment" else answers
     held_out = problem.data[2].inputs[:, along]
     return Slice(
         along,
@@ -237,7 +240,8 @@ def _wild_row(model: Model, transitions: Transitions, row: int) -> WildRow:
     middle, half_width = 0.5 * (found.lower + found.upper)[0], 0.5 * (found.upper - found.lower)[0]
     away = model.schema.distance(one.next_states, middle[None])[0]
     output = int(np.argmax((away - half_width) / model.frame.outputs.scale))
-    return WildRow(row, int(one.episodes[0]), output, float(away[output]), float(half_width[output]))
+    place = one.places.describe(0) if one.places is not None else ""
+    return WildRow(row, int(one.episodes[0]), output, float(away[output]), float(half_width[output]), place)
 
 
 def _places(transitions: Transitions, part: Transitions) -> NDArray[np.int64]:
@@ -427,7 +431,7 @@ def wild_grid(schema: Schema, rows: list[WildRow]) -> Grid:
     """Rows to look at."""
     shown = [
         (
-            f"{wild.row:,}",
+            wild.place.removeprefix("row ") or f"{wild.row:,}",
             f"{wild.episode}",
             schema.outputs[wild.output],
             in_unit(schema, wild.away, schema.outputs[wild.output]),

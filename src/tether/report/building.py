@@ -304,6 +304,10 @@ def run_lead(runs: Sequence[Mapping[str, Any]], certificate: Certificate) -> str
     return f"{run_name(dict(run))}: {level}, on a domain that covers {coverage}.{beside}{little}"
 
 
+_WORSE = 1.01
+"""Times M's error on held-out data above which a model is worse than M."""
+
+
 def _beside_rival(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> str:
     """How accurate it is, beside the most accurate of the others."""
     best = strongest_rival(runs, ours)
@@ -311,7 +315,11 @@ def _beside_rival(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) ->
         return ""
     error, other = ours["approximation_loss_D"], best["approximation_loss_D"]
     rival = run_name(dict(best))
-    return f" Its squared error is {number(error)}; the strongest rival shown, {rival}, has {number(other)}."
+    said = f" Its squared error is {number(error)}; the strongest rival shown, {rival}, has {number(other)}."
+    alone = next((run["approximation_loss_D"] for run in runs if run["method"] == "Trusted"), None)
+    if alone is not None and error > _WORSE * alone:
+        said += f" M alone has {number(alone)}: it is the better model here."
+    return said
 
 
 def strongest_rival(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -158,13 +158,21 @@ def domain_lines(certificate: Certificate) -> list[str]:
         "memory (one of the inputs that the model keeps as typical; inputs are counted in units of their "
         "spread)."
         if domain.radius is not None
-        else f"the whole box of the certificate, {percent(domain.coverage_box)} of it."
+        else _of_box(domain.coverage_box)
     )
     return [
         f"Domain: {where}",
         f"Held-out inputs in that domain: {percent(domain.coverage_D)} of the data D, "
         f"{percent(domain.coverage_omega)} of the probes Ω.",
     ]
+
+
+def _of_box(share: float | None) -> str:
+    """How much of the box is known to be in the domain: what is said of it is a lower limit."""
+    if share is None or share == 1:
+        return f"the whole box of the certificate, {percent(share)} of it."
+    least = f", at least {percent(share)} of it" if share else ""
+    return f"the box of the certificate but for leaves over which nothing is known of M{least}."
 
 
 def monotonicity_lines(certificate: Certificate) -> list[str]:
