@@ -113,3 +113,13 @@ def test_an_edge_needs_a_model(model):
         rollout(model, model.schema, [[0.0, 0.0]], np.zeros((1, 1, 1)), outside="fallback")
     with pytest.raises(ValueError, match="`outside` must be"):
         rollout(model, model.schema, [[0.0, 0.0]], np.zeros((1, 1, 1)), outside="raise")
+
+
+def test_a_rollout_without_a_schema_says_how_it_is_called():
+    schema = make_schema(["x"], ["u"])
+    with pytest.raises(
+        TypeError, match=r"got ndarray\. Call `rollout\(model, model\.schema, states, controls\)`"
+    ):
+        rollout(lambda s, u: s, np.zeros((1, 1)), np.zeros((3, 1, 1)))  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="`schema` must be a Schema"):
+        rollout(lambda s, u: s, schema, np.zeros((1, 1)))  # type: ignore[call-overload]

@@ -55,7 +55,7 @@ def rollout(
     step: Step | Model,
     schema: Schema,
     states: ArrayLike,
-    controls: ArrayLike,
+    controls: ArrayLike | None = None,
     *,
     outside: Edge | None = None,
     trusted: TrustedModel | Function | None = None,
@@ -77,6 +77,11 @@ def rollout(
             (N, dx), controls (N, du) and predictions (N, P), angles in [-π, π), to the next values of these
             (N, dx - P), as :func:`tether.tube` takes it.
     """
+    if not isinstance(schema, Schema) or controls is None:
+        raise TypeError(
+            f"`schema` must be a Schema, and stand before states and controls; got {type(schema).__name__}. "
+            "Call `rollout(model, model.schema, states, controls)`."
+        )
     check_carried("a rollout", schema, carried)
     start, applied = np.asarray(states, dtype=np.float64), np.asarray(controls, dtype=np.float64)
     _check_shapes(schema, start, applied)
