@@ -17,7 +17,7 @@ from tether.files.runs import RunFolder, compare
 from tether.fitting import CONSTRAINED, TETHERED, VANILLA, FitConfig
 from tether.learning.config import TrainingConfig
 from tether.report import boxes
-from tether.report.building import build_report, run_lead
+from tether.report.building import _run_verdicts, build_report, run_lead
 from tether.report.tables import certificate_lines, cost_line, domain_lines, errors_grid, recheck_line
 
 
@@ -215,9 +215,21 @@ def test_a_useless_certificate_is_not_green_on_the_page(small_demo, tmp_path):
     text = build_report([tmp_path], tmp_path / "page.html").read_text()
     row = text[: text.index("Its certificate is of use")].rsplit("<tr", 1)[1]
     assert 'class="fails"' in row and "✗ does not hold" in row
+    assert text.index("Its certificate is of use") < text.index("of the trusted model, for any weights")
     assert "Of little use: output &#x27;x&#x27;: the delta is too large." in text
     assert "Of little use" in run_lead(comparison.results, certificate)
     assert "Of little use" not in run_lead(comparison.results, comparison.certificate)
+
+
+def test_a_model_that_is_worse_than_the_trusted_one_is_called_that(small_demo):
+    _, comparison, _ = small_demo
+    better = "it is the better model here"
+    assert better not in run_lead(comparison.results, comparison.certificate)
+    runs = [dict(run) for run in comparison.results]
+    runs[-1]["approximation_loss_D"] *= 1e6
+    assert better in run_lead(runs, comparison.certificate)
+    said = [verdict.said for verdict in _run_verdicts(runs, comparison.certificate.as_dict())]
+    assert said[0] == "It is more accurate on held-out data than M alone"
 
 
 def test_a_useless_certificate_is_red_in_the_terminal(small_demo, monkeypatch, tmp_path):

@@ -118,7 +118,7 @@ class LogReport:
         if self.spikes:
             yield (
                 f"look: {shorten(self.first_spike)} ({such(self.spikes, 'row')}). One glitch may set the "
-                "range of the operating box and spoil what is learned: leave its value empty and drop the row "
+                "range of the operating box and spoil what is learned: leave its value empty and drop it "
                 "with `drop_invalid` (`--drop-invalid`)"
             )
 

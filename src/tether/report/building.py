@@ -316,10 +316,23 @@ def _beside_rival(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) ->
     error, other = ours["approximation_loss_D"], best["approximation_loss_D"]
     rival = run_name(dict(best))
     said = f" Its squared error is {number(error)}; the strongest rival shown, {rival}, has {number(other)}."
+    alone = _better_alone(runs, ours)
+    return said if alone is None else f"{said} M alone has {number(alone)}: it is the better model here."
+
+
+def _better_alone(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> float | None:
+    """M's own error on held-out data, where it is smaller than that of the model."""
     alone = next((run["approximation_loss_D"] for run in runs if run["method"] == "Trusted"), None)
-    if alone is not None and error > _WORSE * alone:
-        said += f" M alone has {number(alone)}: it is the better model here."
-    return said
+    return alone if alone is not None and ours["approximation_loss_D"] > _WORSE * alone else None
+
+
+def _beside_trusted(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> list[Verdict]:
+    """Said only where it does not hold: that M has errors is why a model is learned."""
+    alone = _better_alone(runs, ours)
+    if alone is None:
+        return []
+    measured = f"squared error {number(ours['approximation_loss_D'])} against {number(alone)}"
+    return [Verdict("It is more accurate on held-out data than M alone", measured, False)]
 
 
 def strongest_rival(runs: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -335,15 +348,17 @@ def _run_verdicts(runs: Sequence[dict[str, Any]], certificate: Mapping[str, Any]
         return []
     ours = held[-1]
     covered = min(ours["coverage_D"], ours["coverage_omega"])
+    # What makes a claim useless comes before its tick, for a reader in haste.
     verdicts = [
+        *(
+            Verdict("Its certificate is of use", concern, False)
+            for concern in certificate.get("concerns", ())
+        ),
+        *_beside_trusted(runs, ours),
         Verdict(
             f"{run_name(ours)} stays within delta of the trusted model, for any weights",
             f"evidence level {certificate['evidence']}",
             bool(certificate["certified"]),
-        ),
-        *(
-            Verdict("Its certificate is of use", concern, False)
-            for concern in certificate.get("concerns", ())
         ),
         Verdict(
             "Its domain covers at least 99 % of the held-out data D and of the probes Ω",
