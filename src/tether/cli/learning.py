@@ -134,7 +134,7 @@ def fit(
         typer.Option(
             help="Affine: of models over leaves; 2: quadratic where less remains; auto: if 1 falls short."
         ),
-    ] = "auto",
+    ] = "1",
     alpha: Annotated[
         float, typer.Option(help="Affine: share of observed rows that may lie outside the band.")
     ] = 0.01,
@@ -155,7 +155,7 @@ def fit(
     evidence: Annotated[
         Literal["auto", "sampled", "statistical", "lipschitz", "proved"],
         typer.Option(help="How delta is known; auto: proved if M allows, else lipschitz, else statistical."),
-    ] = "auto",
+    ] = "1",
     epsilon: Annotated[
         float | None, typer.Option(help="Statistical evidence: share of inputs that may exceed delta.")
     ] = None,
@@ -176,7 +176,7 @@ def fit(
     ] = "",
     target: Annotated[
         Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
-    ] = "auto",
+    ] = "1",
     operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
     loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "squared_error",
     hidden: Annotated[

@@ -68,7 +68,7 @@ class FitConfig:
     memories: int = 1000
     bounds: TetherKind = "affine"
     leaves: int = 20_000
-    order: Order = "auto"
+    order: Order = 1
     alpha: float = 0.01
     unseen: Literal["follow", "open"] = "follow"
     delta: float | Mapping[str, float] | None = None

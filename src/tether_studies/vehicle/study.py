@@ -128,6 +128,7 @@ def _config(variant: Variant, scale: Scale) -> FitConfig:
         domain=DOMAINS[variant],
         hidden=(1024, 1024) if scale == "paper" else (64, 64),
         leaves=20_000 if scale == "paper" else 3_000,
+        order="auto",
         validation=TEST_SHARE,
         test=TEST_SHARE,
         training=TrainingConfig(evaluate_every=100 if scale == "paper" else 50),
