@@ -330,7 +330,7 @@ COMPARED = (
         "below 0.5 orders", _operator,
     ),
     Compared(
-        "M alone beats Vanilla on D, but for the simulated pancreas", "Trusted over Vanilla",
+        "M alone beats Vanilla on D, but for the pancreas", "Trusted over Vanilla",
         "below 1, vehicle and drones", _alone,
     ),
 )  # fmt: skip
