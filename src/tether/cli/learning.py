@@ -132,7 +132,7 @@ def fit(
     order: Annotated[
         Literal["1", "2", "auto"],
         typer.Option(
-            help="Affine: of models over leaves; 2: quadratic where less remains; auto: if 1 falls short."
+            help="Affine: of models over leaves; 2: quadratic where less remains; auto: where 1 falls short."
         ),
     ] = "1",
     alpha: Annotated[
@@ -155,7 +155,7 @@ def fit(
     evidence: Annotated[
         Literal["auto", "sampled", "statistical", "lipschitz", "proved"],
         typer.Option(help="How delta is known; auto: proved if M allows, else lipschitz, else statistical."),
-    ] = "1",
+    ] = "auto",
     epsilon: Annotated[
         float | None, typer.Option(help="Statistical evidence: share of inputs that may exceed delta.")
     ] = None,
@@ -176,7 +176,7 @@ def fit(
     ] = "",
     target: Annotated[
         Literal["auto", "next_state", "increment"], typer.Option(help="What the network predicts.")
-    ] = "1",
+    ] = "auto",
     operator: Annotated[Literal["clip", "sigmoid"], typer.Option(help="Constraining operator.")] = "clip",
     loss: Annotated[Literal["squared_error", "augmented_lagrangian"], typer.Option()] = "squared_error",
     hidden: Annotated[
