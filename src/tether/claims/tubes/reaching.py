@@ -56,11 +56,12 @@ class Reaching:
     ``benchmarks/bench_tubes.py``; whatever they are, what comes out holds.
 
     Args:
-        trusted: M, or its program.
+        trusted: M, which gives next states; or a program that gives what `target` says.
         schema: what the columns mean; none of them may be an angle.
         half_width: (P,) how far from M what is enclosed may be at each step; None: M itself.
         box: (D,) ends of a box of inputs to stay in; None: any.
-        target: whether M gives next states or increments.
+        target: what is within `half_width` of M's, and what is rounded: next states, or increments that are
+            then added to the states. M itself gives next states either way.
         generators: at most how many a set may have.
         cuts: at most how often sets are cut in two within a step, over which M bends much: each doubles what
             such a step may take.
