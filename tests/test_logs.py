@@ -13,6 +13,7 @@ import tether
 from conftest import cart_rows, frictionless, write_csv
 from tether import LogConfig, LogReport, Transitions, read_log
 from tether.data.logs.sources import describe_sources, find_sources
+from tether.data.logs.wrapping import check_wrapped
 
 HEADER = ["run", "t", "x", "u"]
 
@@ -213,6 +214,18 @@ def test_what_often_leaps_or_hardly_ever_moves_is_no_glitch() -> None:
     assert report(read(frame(rows))).spikes == 0
     contact = [[*row[:2], float(k == 300), 0.0] for k, row in enumerate(waves())]
     assert report(read(frame(contact))).spikes == 0
+
+
+def test_a_rate_that_leaps_by_a_turn_twice_is_no_angle() -> None:
+    rate = np.sin(0.1 * np.arange(3000.0))
+    for k in (100, 400):
+        rate[k : k + 2] = -0.5, -0.5 + 2 * np.pi
+    check_wrapped("rate", rate[:-1], rate[1:])
+
+    turned = np.angle(np.exp(1j * np.linspace(0, 4 * np.pi, 3000)))
+    turned[[100, 400]] = 50.0
+    with pytest.raises(ValueError, match=r"jumps by about 6\.283 from a state to the next 2 times"):
+        check_wrapped("angle", turned[:-1], turned[1:])
 
 
 def test_it_is_known_where_in_the_log_a_transition_is(folder: Path) -> None:

@@ -49,11 +49,17 @@ def _jumps(now: Array, after: Array, turn: float) -> int:
     if len(now) == 0:
         return 0
     low, high = _usual_range(np.concatenate([now, after]))
-    step, slack = np.abs(after - now), 1e-3 * turn
-    within = any(start - slack <= low and high <= start + turn + slack for start in (-turn / 2, 0.0))
+    slack = 1e-3 * turn
+    least = next((s - slack for s in (-turn / 2, 0.0) if s - slack <= low and high <= s + turn + slack), None)
+    if least is None:
+        return 0
+    # A value beyond the turn is a glitch, and no place to wrap at.
+    most = least + turn + 2 * slack
+    held = np.logical_and.reduce([(least <= part) & (part <= most) for part in (now, after)])
+    step = np.abs(after - now)[held]
     jumps = int((step > 0.9 * turn).sum())
     halves = int(((step > 0.3 * turn) & (step < 0.7 * turn)).sum())
-    return jumps if within and jumps > halves else 0
+    return jumps if jumps > halves else 0
 
 
 _LEAST_ROWS = 100
