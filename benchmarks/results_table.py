@@ -42,8 +42,8 @@ METHODS = (
     "Tethered, monotone",
 )
 # The authors' own methods, by the row that is theirs where there is one.
-THEIRS = {"Lagrangian (paper)": "Lagrangian", "Constrained (paper)": "Constrained"}
-OLDER = {"Augmented Lagrangian": "Lagrangian", "Constrained": "Constrained"}
+THEIRS = {"Vanilla": "Vanilla", "Lagrangian (paper)": "Lagrangian", "Constrained (paper)": "Constrained"}
+OLDER = {"Vanilla": "Vanilla", "Augmented Lagrangian": "Lagrangian", "Constrained": "Constrained"}
 """Likewise of results without such rows."""
 ERROR, OMEGA = "approximation_loss_D", "constraint_loss_omega_mean"
 KEYS = (ERROR, "constraint_loss_D_mean", OMEGA, "constraint_loss_omega_max")
@@ -185,13 +185,13 @@ def rows(study: str) -> list[str]:
     every, title = len(seeds), f"{title} (seeds {', '.join(seeds)})"
     held = {method: own for method in METHODS if (own := runs_with(runs, method, memories))}
     found = {method: means(own, _SHORT) for method, own in held.items()}
-    called = THEIRS if set(THEIRS) & set(found) else OLDER
+    called = THEIRS if "Constrained (paper)" in found else OLDER
     lines = []
     for method in found:
         cells = [_cell(found, method, k) for k in range(len(_SHORT))]
         logs = LOGS.get(study, {})
-        theirs = called.get(method, method)
         # Their constrained model and ours by the same number of memories.
+        theirs = called.get(method, "")
         known = logs.get((theirs, memories)) or logs.get((theirs, None))
         beside = [short(mean(known.error)), short(mean(known.omega))] if known else ["", ""]
         name = "M alone" if method == "Trusted" else method
@@ -377,7 +377,7 @@ def _ours(study: str, method: str, memories: int | None, keys: Sequence[str]) ->
     """Our line for a row of theirs: the paper's own method where it was run, else the older one."""
     runs = runs_of(study)
     names = [name for called in (THEIRS, OLDER) for name, theirs in called.items() if theirs == method]
-    for name in names or [method]:
+    for name in names:
         own = [
             r for r in runs if r["method"] == name and (memories is None or r["memories"] == str(memories))
         ]
