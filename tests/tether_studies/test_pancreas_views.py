@@ -15,6 +15,7 @@ from tether_studies.pancreas.figures import (
     rises_figure,
 )
 from tether_studies.pancreas.monotonicity import Rises, attack_monotonicity, measure_monotonicity
+from tether_studies.pancreas.views import limits_lines
 
 # (reference, predicted, zone): inside each region of the grid of Clarke et al. (1987), and on its corners.
 POINTS = [
@@ -99,3 +100,15 @@ def test_figures_draw(data, fit) -> None:
     assert len(armax_figure(fit, data.schema).axes) == 3
     assert len(rises_figure({"Vanilla": (1.0, 0.1), "Tethered": (0.0, 0.0)}).axes) == 2
     assert len(patient_day_figure(day, name="adult#001").axes) == 4
+
+
+def test_a_sigmoid_is_not_said_to_leave_its_limits_alone() -> None:
+    named = {"Constrained (8)": 0.0, "Constrained (paper) (8)": 0.0, "Constrained (paper, clip) (8)": 0.2}
+    groups = {
+        name: [{"method": name.removesuffix(" (8)"), "limits_reached_D": share}] for name, share in named.items()
+    }
+    rarely, often, everywhere = limits_lines({"Vanilla": [{"method": "Vanilla"}], **groups})
+    assert "what Augmented Lagrangian learns" in rarely
+    assert rarely.endswith("stop: Constrained (8) 0.00 %.")
+    assert often.endswith("Constrained (paper, clip) (8) 20.00 %.")
+    assert everywhere.endswith("act on all of them: Constrained (paper) (8).")
