@@ -105,7 +105,8 @@ def test_figures_draw(data, fit) -> None:
 def test_a_sigmoid_is_not_said_to_leave_its_limits_alone() -> None:
     named = {"Constrained (8)": 0.0, "Constrained (paper) (8)": 0.0, "Constrained (paper, clip) (8)": 0.2}
     groups = {
-        name: [{"method": name.removesuffix(" (8)"), "limits_reached_D": share}] for name, share in named.items()
+        name: [{"method": name.removesuffix(" (8)"), "limits_reached_D": share}]
+        for name, share in named.items()
     }
     rarely, often, everywhere = limits_lines({"Vanilla": [{"method": "Vanilla"}], **groups})
     assert "what Augmented Lagrangian learns" in rarely

@@ -141,8 +141,8 @@ def limits_lines(groups: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
         else:
             (rarely if share < _RARELY else often).append(f"{name} {percent(share)}")
     told = {
-        "Over a cell in 31 dimensions M ranges widely; where constant limits hardly act, Constrained learns what "
-        "Augmented Lagrangian learns. Held-out predictions that limits stop: ": rarely,
+        "Over a cell in 31 dimensions M ranges widely; where constant limits hardly act, Constrained learns "
+        "what Augmented Lagrangian learns. Held-out predictions that limits stop: ": rarely,
         "Where limits are narrower they act. Held-out predictions that they stop: ": often,
         "A sigmoid puts every prediction between its limits, which act on all of them: ": everywhere,
     }
