@@ -1321,3 +1321,19 @@ def test_super_of_the_users_is_called_as_it_is(tmp_path, tracer):
     names: dict = {"__name__": "named_super"}
     exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
     assert is_right(by_row(names["row"]), tracer) is True
+
+
+def test_code_is_rewritten_unwatched_and_watched_again(monkeypatch):
+    # Most of what Python would tell of is the rewriting, at which nobody's code runs.
+    watching, rewritten = [], sources.rewritten
+
+    def noted(*given):
+        watching.append(sys.getprofile())
+        return rewritten(*given)
+
+    monkeypatch.setattr(sources, "rewritten", noted)
+    trace(lambda s, u: s + 0.0, states=1, controls=0)
+    assert watching == [None]
+    monkeypatch.setattr(sources, "CellType", lambda reader: types.CellType(reader))  # directly after
+    with pytest.raises(EnclosureError, match="without being read"):
+        trace(lambda s, u: s + 1.0, states=1, controls=0)

@@ -9,6 +9,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -78,6 +79,10 @@ class Reader:
         self._wire.stop()
         if self._complaints and (kind is None or issubclass(kind, Exception)):
             self.refuse_whole(self._complaints[0])
+
+    def aside(self) -> AbstractContextManager[None]:
+        """While nobody's code can run."""
+        return self._wire.aside()
 
     def refuse(self, what: str, remedy: str = "") -> NoReturn:
         """Raises, in the tracer's words."""

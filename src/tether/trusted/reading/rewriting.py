@@ -54,7 +54,7 @@ def rewritten(function: ast.FunctionDef | ast.Lambda, outside: frozenset[str], o
     """The function with every operation asked of the reader; without decorators and defaults.
 
     Args:
-        function: its syntax tree, which is changed.
+        function: its syntax tree, which is changed, and has nodes without places after that.
         outside: names of variables of the functions around it.
         owner: the class in whose body it stands, for names that begin with two underscores.
     """
@@ -65,7 +65,7 @@ def rewritten(function: ast.FunctionDef | ast.Lambda, outside: frozenset[str], o
         part.annotation = None
     if isinstance(function, ast.FunctionDef):
         function.decorator_list, function.returns = [], None
-    return ast.fix_missing_locations(_Rewriter(owner).visit(function))
+    return _Rewriter(owner).visit(function)
 
 
 def _parts(arguments: ast.arguments) -> list[ast.arg]:
@@ -75,17 +75,18 @@ def _parts(arguments: ast.arguments) -> list[ast.arg]:
 
 def _check_names(function: ast.AST, outside: frozenset[str]) -> None:
     """Refuses what writes to variables that were there before, and names that are the reader's."""
-    for node in ast.walk(function):
+    nodes = list(ast.walk(function))
+    for node in nodes:
         names = [getattr(node, part, None) for part in ("id", "arg", "name", "asname")]
         if any(isinstance(name, str) and name.startswith("__reader_") for name in names):
             raise UnreadableError("it uses a name that begins with `__reader_`", getattr(node, "lineno", 0))
     shared: dict[str, str] = {}
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, ast.Global):
             shared.update(dict.fromkeys(node.names, "global"))
         elif isinstance(node, ast.Nonlocal):
             shared.update({name: "nonlocal" for name in node.names if name in outside})
-    for node in ast.walk(function):
+    for node in nodes if shared else ():
         for name in shared.keys() & (set() if node is function else _written(node)):
             why = f"it keeps something between calls, in the {shared[name]} variable `{name}`"
             raise UnreadableError(why, getattr(node, "lineno", 0))

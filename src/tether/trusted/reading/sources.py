@@ -55,7 +55,7 @@ def read(function: FunctionType, reader: Any) -> FunctionType:
     """
     code = function.__code__
     if id(code) not in _codes:
-        new = _rewritten(function)
+        new = _rewritten(function, reader)
         _codes[id(code)] = code, new
         _read.update({id(part): part for part in inside(new)})
         _forget(_codes, _MOST_CODES)
@@ -87,16 +87,17 @@ def line_of(code: CodeType, number: int) -> str:
     return f"{Path(code.co_filename).name}:{number}"
 
 
-def _rewritten(function: FunctionType) -> CodeType:
+def _rewritten(function: FunctionType, reader: Any) -> CodeType:
     code = function.__code__
     file = file_of(code, function.__globals__)
     if file is None:
         raise UnreadableError(f"the source of `{code.co_name}` cannot be read", code.co_firstlineno)
     if code not in file.codes:
         raise UnreadableError(f"the source of `{code.co_name}` is not what runs", code.co_firstlineno)
-    node, owner = _place(code, file.functions)
-    changed = rewritten(copy.deepcopy(node), frozenset(code.co_freevars), owner)
-    return _compiled(changed, code)
+    with reader.aside():
+        node, owner = _place(code, file.functions)
+        changed = rewritten(copy.deepcopy(node), frozenset(code.co_freevars), owner)
+        return _compiled(changed, code)
 
 
 def file_of(code: CodeType, names: dict[str, Any]) -> File | None:

@@ -7,7 +7,8 @@ import gc
 import os
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -59,6 +60,18 @@ class Tripwire:
             self._before.enable()
         if self._collecting:
             gc.enable()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While this package works on text alone, which is most of what Python would tell of."""
+        watching = sys.getprofile() == self._look  # else somebody took its place, which `stop` complains of
+        if watching:
+            sys.setprofile(None)
+        try:
+            yield
+        finally:
+            if watching:
+                sys.setprofile(self._look)
 
     def _look(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
