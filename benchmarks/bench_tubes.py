@@ -455,7 +455,7 @@ def speed():
     best = np.inf
     for _ in range(size(7, 1)):
         used = time.process_time()
-        rollout(driven.predict, driven.schema, row, applied)
+        rollout(driven, row, applied)
         best = min(best, time.process_time() - used)
     print(f"rollouts, 1,000 rows, 30 steps, 64 x 64: {1000 * best:.0f} ms of CPU (60 wanted)")
 

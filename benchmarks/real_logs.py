@@ -98,9 +98,9 @@ def rollout_error(step, part):
     rows = windows(part)
     with np.errstate(all="ignore"):
         try:
-            found = rollout(step, part.schema, part.states[rows[:, 0]], part.controls[rows].swapaxes(0, 1))[
-                1:
-            ]
+            found = rollout(
+                step, part.states[rows[:, 0]], part.controls[rows].swapaxes(0, 1), schema=part.schema
+            )[1:]
         except ValueError:  # what ran away is refused
             return np.full(len(part.schema.outputs), np.inf)
         error = part.schema.distance(found, part.next_states[rows].swapaxes(0, 1))

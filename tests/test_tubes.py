@@ -101,7 +101,7 @@ def test_steps_of_a_pushed_cart(found, model):
     assert found.lower[0].tolist() == found.upper[0].tolist() == [0.1, 0.2]
     assert (found.half_width[1:] > 0).all()
     assert found.words.startswith("Model tube (proved, with outward rounding): every rollout")
-    path = rollout(model.predict, model.schema, [[0.1, 0.2]], np.full((6, 1, 1), 0.3))[:, 0]
+    path = rollout(model, [[0.1, 0.2]], np.full((6, 1, 1), 0.3))[:, 0]
     assert found.contains(path).all()
     assert not found.contains(path + np.array([0.0, 9.0])).any()
 

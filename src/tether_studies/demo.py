@@ -94,6 +94,6 @@ def drift_at_rest(comparison: Comparison) -> dict[str, Array]:
     steps = [parked_car.unicycle, *(fit.model.predict for fit in comparison.fits)]
     names = [run_name(result) for result in comparison.results]
     return {
-        name: rollout(step, parked_car.SCHEMA, start, controls)  # type: ignore[arg-type]
+        name: rollout(step, start, controls, schema=parked_car.SCHEMA)  # type: ignore[arg-type]
         for name, step in zip(names, steps, strict=True)
     }

@@ -132,13 +132,13 @@ def test_a_parked_car_stays_parked(car):
     model = car[2]
     rng = np.random.default_rng(0)
     start = rng.uniform([-50, -50, -np.pi], [50, 50, np.pi], (300, 3))
-    path = rollout(model.predict, parked_car.SCHEMA, start, np.zeros((20, 300, 2)))
+    path = rollout(model, start, np.zeros((20, 300, 2)))
     drift = np.hypot(*(path[-1] - path[0])[:, :2].T)
     assert (drift == 0).all()
     with torch.no_grad():
         for parameter in model.network.parameters():
             parameter.mul_(1e3)
-    wild = rollout(model.predict, parked_car.SCHEMA, start, np.zeros((20, 300, 2)))
+    wild = rollout(model, start, np.zeros((20, 300, 2)))
     np.testing.assert_array_equal(wild, path)
 
 

@@ -121,7 +121,7 @@ def test_the_models_own_rollouts(weight):
             value.copy_(weight * torch.randn(value.shape, generator=generator, dtype=value.dtype))
     low, high = found.start
     starts = np.random.default_rng(0).uniform(low, high, (200, 2))
-    paths = rollout(model.predict, model.schema, starts, np.full((20, 200, 1), 0.5))
+    paths = rollout(model, starts, np.full((20, 200, 1), 0.5))
     model.network.load_state_dict(kept)
     assert found.contains(paths.transpose(1, 0, 2)).all()
 

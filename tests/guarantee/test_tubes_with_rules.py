@@ -245,13 +245,13 @@ def test_rollouts_carry_states_too(model, made):
     found, learned = made[0], model[0]
     starts = np.random.default_rng(0).uniform(*START, (50, 4))
     controls = np.full((STEPS, 50, 1), 0.1)
-    paths = rollout(learned.predict, SCHEMA, starts, controls, carried=carried)
+    paths = rollout(learned, starts, controls, carried=carried)
     assert found.contains(paths.transpose(1, 0, 2)).all()
     assert np.array_equal(paths[1:, :, 2], np.sin(paths[1:, :, 0]))
-    edge = rollout(learned, SCHEMA, starts, controls, outside="stop", carried=carried)
+    edge = rollout(learned, starts, controls, outside="stop", carried=carried)
     assert (edge.left == -1).all() and np.array_equal(edge.states, paths)
     with pytest.raises(ValueError, match="a rollout must predict every state.*with `carried`"):
-        rollout(learned.predict, SCHEMA, starts, controls)
+        rollout(learned, starts, controls)
 
 
 def _told(capsys):

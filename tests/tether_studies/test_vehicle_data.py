@@ -162,6 +162,6 @@ def test_a_tethered_car_is_proved_close_and_does_not_drift(recording: Recording,
     assert result["coverage_omega"] > 0.98
     start = parked_probes(transitions, count=200, seed=9).states
     step = as_pose_step(fitted.model.predict) if variant == "body" else fitted.model.predict
-    end = rollout(step, SCHEMAS["pose"], start, np.zeros((50, 200, 2)))[-1]
+    end = rollout(step, start, np.zeros((50, 200, 2)), schema=SCHEMAS["pose"])[-1]
     drift = np.hypot(*(end - start)[:, :2].T)
     assert (drift < 1e-9).mean() >= 0.99

@@ -34,17 +34,22 @@ class Rollout:
 
 @overload
 def rollout(
-    step: Step | Model, schema: Schema, states: ArrayLike, controls: ArrayLike, *, carried: Rule | None = None
+    step: Step | Model,
+    states: ArrayLike,
+    controls: ArrayLike,
+    *,
+    schema: Schema | None = None,
+    carried: Rule | None = None,
 ) -> Array: ...
 
 
 @overload
 def rollout(
     step: Model,
-    schema: Schema,
     states: ArrayLike,
     controls: ArrayLike,
     *,
+    schema: Schema | None = None,
     outside: Edge,
     trusted: TrustedModel | Function | None = None,
     carried: Rule | None = None,
@@ -53,10 +58,10 @@ def rollout(
 
 def rollout(
     step: Step | Model,
-    schema: Schema,
     states: ArrayLike,
-    controls: ArrayLike | None = None,
+    controls: ArrayLike,
     *,
+    schema: Schema | None = None,
     outside: Edge | None = None,
     trusted: TrustedModel | Function | None = None,
     carried: Rule | None = None,
@@ -64,11 +69,11 @@ def rollout(
     """Trajectories (T + 1, N, dx) from start states.
 
     Args:
-        step: a model, or one step of one: next states of states and controls.
-        schema: what the columns mean; its outputs must advance every state, or `carried` says what the others
-            follow.
+        step: a model, or a function that makes one step: next states of states and controls.
         states: (N, dx) start states.
         controls: (T, N, du) controls to apply.
+        schema: what the columns mean, for a function; a model has its own. Its outputs must advance every
+            state, or `carried` says what the others follow.
         outside: what a row of a model does from the first input outside the domain on: go on (`flag`), go on
             for that step with the trusted model (`fallback`), or `stop`. A :class:`Rollout` then says which
             rows left, and at which step.
@@ -77,11 +82,13 @@ def rollout(
             (N, dx), controls (N, du) and predictions (N, P), angles in [-π, π), to the next values of these
             (N, dx - P), as :func:`tether.tube` takes it.
     """
-    if not isinstance(schema, Schema) or controls is None:
+    if isinstance(states, Schema):
         raise TypeError(
-            f"`schema` must be a Schema, and stand before states and controls; got {type(schema).__name__}. "
-            "Call `rollout(model, model.schema, states, controls)`."
+            "`states` must be rows of states; got a Schema. Call `rollout(model, states, controls)`; with a "
+            "function, `schema=` stands behind them."
         )
+    if schema is None:
+        schema = _schema_of(step)
     check_carried("a rollout", schema, carried)
     start, applied = np.asarray(states, dtype=np.float64), np.asarray(controls, dtype=np.float64)
     _check_shapes(schema, start, applied)
@@ -93,6 +100,15 @@ def rollout(
         outputs = take(trajectory[-1], control)
         trajectory.append(_next(schema, carried, trajectory[-1], control, outputs))
     return np.stack(trajectory)
+
+
+def _schema_of(step: Step | Model) -> Schema:
+    if not isinstance(step, Model):
+        raise TypeError(
+            f"`schema` must say what the columns mean where `step` is no model; got none, and "
+            f"{getattr(step, '__name__', type(step).__name__)}. Pass `schema=model.schema`."
+        )
+    return step.schema
 
 
 def _check_shapes(schema: Schema, states: Array, controls: Array) -> None:

@@ -207,7 +207,7 @@ def whole_step(predict: Step) -> Step:
 
 def roll_out(predict: Step, states: Array, commands: Array) -> Array:
     """Trajectories (T + 1, N, 20) from states (N, 20) under commands (T, N, 4), predictions fed back."""
-    return rollout(whole_step(predict), WHOLE_SCHEMA, states, commands)
+    return rollout(whole_step(predict), states, commands, schema=WHOLE_SCHEMA)
 
 
 def _campaign(scale: Scale | Campaign) -> Campaign:

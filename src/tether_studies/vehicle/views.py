@@ -44,7 +44,8 @@ def parked_poses(schema: Schema, *, count: int = POSES) -> Array:
 
 def drift_at_rest(predict: Predict, schema: Schema, start: Array) -> Array:
     """(T + 1, N, dx) states that a model predicts for parked cars (N, dx) with zero input."""
-    return rollout(predict, schema, start, np.zeros((max(STEPS_AT_REST), len(start), len(schema.controls))))
+    parked = np.zeros((max(STEPS_AT_REST), len(start), len(schema.controls)))
+    return rollout(predict, start, parked, schema=schema)
 
 
 def drift_distances(trajectories: Array) -> Array:

@@ -188,7 +188,7 @@ def stretches(data: Transitions, steps: int) -> _Stretches:
 
 def _errors(model: Model, some: _Stretches, schema: Schema) -> tuple[Array, NDArray[Any]]:
     """(K, T + 1, dx) distances of rollouts from what happened, on the circle for angles; and episodes."""
-    paths = rollout(model.predict, schema, some.states[:, 0], some.controls.transpose(1, 0, 2))
+    paths = rollout(model, some.states[:, 0], some.controls.transpose(1, 0, 2), schema=schema)
     gap = paths.transpose(1, 0, 2) - some.states
     angles = np.array([name in schema.angles for name in schema.states])
     return np.abs(np.where(angles, near(gap, np.zeros(1)), gap)), some.episode
@@ -216,5 +216,5 @@ def inside_share(model: Model, band: SystemBand, data: Transitions) -> tuple[flo
 
 def nominal(model: Model, starts: ArrayLike, controls: Array) -> Array:
     """(N, T + 1, dx) the model's own rollouts from starts (N, dx) with controls (N, T, du)."""
-    path = rollout(model.predict, model.schema, starts, controls.transpose(1, 0, 2))
+    path = rollout(model, starts, controls.transpose(1, 0, 2))
     return path.transpose(1, 0, 2)
