@@ -203,7 +203,38 @@ def test_a_row_that_leaps_away_and_comes_back_is_pointed_at(tmp_path: Path) -> N
     made = read(write_csv(tmp_path / "log.csv", HEADER, rows))
     words = f"look: 'x' is 99.9 at row 401 of {tmp_path / 'log.csv'}, {rows[400][2]:.6g} before and"
     assert words in str(report(made)) and "(1 such row)" in str(report(made))
-    rows[402][2] = 99.9  # it stays there: a sensor that was moved, perhaps
+    for row in rows[402:410]:
+        row[2] = 99.9
+    assert report(read(frame(rows))).spikes == 9
+    for row in rows[410:420]:
+        row[2] = 99.9  # it stays there: a sensor that was moved, perhaps
+    assert report(read(frame(rows))).spikes == 0
+
+
+@pytest.mark.parametrize("angles", [(), ("x",)])
+def test_a_row_far_off_is_pointed_at_where_a_stretch_begins_or_ends(angles: tuple[str, ...]) -> None:
+    """A receiver's first row after a pause, mostly."""
+    rows = waves()
+    rows[300][2] = -999.0
+    found = report(read(frame(rows), angles=angles))
+    if angles:  # on the circle nothing is far off
+        assert found.spikes == 0
+        return
+    after = f"{rows[301][2]:.6g} after"
+    assert f"'x' is -999 at row 300, where a stretch of the log begins, and {after} (1 such row)" in str(
+        found
+    )
+    rows[299][2] = rows[298][2] = 999.0
+    before = f"{rows[297][2]:.6g} before"
+    found = report(read(frame(rows)))
+    assert f"'x' is 999 at row 298, {before} and at the end of a stretch of the log (3 such rows)" in str(
+        found
+    )
+
+
+def test_a_kick_at_the_start_that_goes_no_farther_than_the_rest_is_no_glitch() -> None:
+    rows = waves()
+    rows[300][2] = -0.9
     assert report(read(frame(rows))).spikes == 0
 
 
