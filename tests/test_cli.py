@@ -318,6 +318,19 @@ def test_arguments_that_do_not_parse(run: Command, arguments: Sequence[str]) -> 
     assert_refused(run(*arguments), "--help`")
 
 
+def test_a_pattern_that_the_shell_took_is_to_be_quoted(run: Command) -> None:
+    outcome = run(
+        "fit", "--data", "day1.csv", "day2.csv", "--states", "x", "--trusted", "m.py:m", "--out", "o"
+    )
+    assert_refused(outcome, "(day2.csv). For several files quote the pattern, `--data 'logs/*.csv'`")
+
+
+@pytest.mark.parametrize("option", ["--angle", "--states", "--unit"])
+def test_columns_are_told_to_fit_alone(run: Command, option: str) -> None:
+    outcome = run("adapt", "runs/x", "--data", "new.csv", option, "x", "--out", "o")
+    assert_refused(outcome, f"No such option: {option}", "The model knows its columns, angles and units")
+
+
 # --- bad data
 
 

@@ -19,6 +19,7 @@ from tether.foundation.printing import make_console, one_line
 
 # Of click, which newer versions of typer carry along and older ones import.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_COLUMNS = ("--states", "--controls", "--angle", "--not-angle", "--unit")
 _SHOWN = "Set TETHER_TRACEBACK=1 to see where."
 
 
@@ -78,7 +79,16 @@ def _refuse(error: Any, given: list[str]) -> int:
         return 2
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else command_name()
-    return _fail(f"{error.format_message().rstrip('.')}. See `{name} --help`.", 2)
+    return _fail(f"{error.format_message().rstrip('.')}. {_remedy(error, given)}See `{name} --help`.", 2)
+
+
+def _remedy(error: Any, given: list[str]) -> str:
+    """What to do about arguments that one may well expect to parse; ends in a space."""
+    if getattr(error, "option_name", None) in _COLUMNS and given[0] in ("adapt", "predict"):
+        return "The model knows its columns, angles and units; only `fit` is told them. "
+    if "extra argument" in error.format_message() and "--data" in given:
+        return "For several files quote the pattern, `--data 'logs/*.csv'`, or repeat `--data`. "
+    return ""
 
 
 def _explain(error: Exception) -> int:
