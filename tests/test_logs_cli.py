@@ -69,7 +69,9 @@ def name_of_run(place: Path) -> str:
 def test_repeated_data_add_up(tether: Fit, place: Path) -> None:
     code, out, err = tether(*fitting("--data", "logs/0.csv", "--data", "logs/[12].csv"))
     assert (code, err) == (0, "")
-    assert out.startswith("data: 171 transitions of 9 episodes from 180 rows of 3 tables\n")
+    data, probes = out.splitlines()[:2]
+    assert data == "data: 171 transitions of 9 episodes from 180 rows of 3 tables"
+    assert probes == "probes: training rows moved at random by 0.1 standard deviations (`--probes`)"
     assert name_of_run(place) == "fit of 0.csv and 1 more"
 
 

@@ -203,6 +203,7 @@ def fit(
 ) -> None:
     """Learn a constrained model from logged transitions and a trusted model."""
     with starting():
+        from tether.data import Jitter
         from tether.data.files import naming
         from tether.data.logs import LogConfig, read_log
         from tether.data.logs.sources import describe_sources
@@ -266,6 +267,8 @@ def fit(
         folder = RunFolder.create(out, command_line(), resume=resume)
         for line in transitions.report.lines if transitions.report else ():
             say(line)
+        if isinstance(omega, Jitter):
+            say(f"probes: training rows moved at random by {omega.spread:g} standard deviations (`--probes`)")
         _fit(transitions, model, omega, config, folder, describe_sources(data))
         if most_rows is not None:
             _measure_all(out, model, data, transitions, reading, config)
