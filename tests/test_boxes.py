@@ -219,6 +219,34 @@ def test_operating_box_is_declared_or_derived(data):
         operating_box(data.inputs, SCHEMA, {"speed": (-1, 1)})
 
 
+def test_the_box_goes_farther_along_inputs_that_the_trusted_model_is_linear_in():
+    # Flights held out were faster than all others, and 1 % of them in no box, although M adds to a velocity.
+    schema = tether.make_schema(["position", "velocity", "angle"], ["force"])
+    rng = np.random.default_rng(5)
+    states = rng.uniform([-1, -2, -0.5], [1, 2, 0.5], (600, 3))
+    controls = rng.uniform(-1, 1, (600, 1))
+
+    def cart(states, controls):
+        _, velocity, angle = states.T
+        change = [velocity, np.sin(angle) + np.clip(controls[:, 0], -1.5, 1.5), -angle]
+        return states + STEP * np.column_stack(change)
+
+    after = cart(states, controls) + 0.01
+    data = tether.Transitions.from_arrays(
+        states, controls, after, episodes=np.arange(600) // 20, schema=schema
+    )
+    model = tether.fit(data, trusted=cart, probes=tether.Jitter(0.0), config=settings())
+    tree = model.bounds.tree
+    margin = (tree.upper - data.inputs.max(axis=0)) / np.ptp(data.inputs, axis=0)
+    np.testing.assert_allclose(margin[:2], 1.0, atol=0.15)
+    np.testing.assert_allclose(margin[2:], 0.25, atol=0.15)  # the sine bends, and farther out the clip would
+    found = model.predict([[2.5, 5.0, 0.0]], [[0.0]], details=True)
+    assert found.in_domain[0]
+    declared = settings(domain={"position": (-1.2, 1.2)})
+    kept = tether.fit(data, trusted=cart, probes=tether.Jitter(0.0), config=declared).bounds.tree
+    assert (kept.lower[0], kept.upper[0]) == (-1.2, 1.2)
+
+
 def test_from_the_command_line(data, tmp_path: Path):
     rows = np.argsort(data.episodes, kind="stable")
     table = np.column_stack([data.episodes, data.states, data.controls, data.next_states])[rows]

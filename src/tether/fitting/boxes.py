@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling
-from tether.evidence import Question
+from tether.evidence import Evidence, Question
 from tether.fitting.config import (
     FitConfig,
     resolve_budget,
@@ -33,6 +33,8 @@ from tether.tethers.room import Band, Spread, calibrate_room
 
 _MARGIN = 0.25
 """By which share of their range the box goes beyond data and probes."""
+_FREE_MARGIN = 1.0
+"""The same along inputs that M is known to be linear in, where a larger box costs no leaf."""
 _OF_RESIDUAL = 0.1
 """Remainder that is good enough, as a share of what the data show M to be off by."""
 _NEAR_DATA = 0.02
@@ -131,6 +133,7 @@ def build_boxes(
     schema, budget = question.schema, resolve_budget(config.delta, question.schema)
     with reporter("What M's code allows"):  # the first time on a machine, a minute or two of compiling
         evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
+        question = _widened(question, evidence, config)
     near = np.maximum(_NEAR_DATA * unexplained_share(problem, config.seed), _FINEST_NEAR_DATA)
     everywhere = budget if config.where == "box" else None
     tolerance = _tolerance(problem, question, everywhere, np.float64(_OF_RESIDUAL))
@@ -200,6 +203,26 @@ def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:
     target = resolve_target(config.target, train)
     sampling = config.sampling.seeded(config.seed)
     return Question(problem.trusted, train.schema, target, lower, upper, pinned, sampling)
+
+
+def _widened(question: Question, evidence: Evidence, config: FitConfig) -> Question:
+    """Over a box that goes farther along the inputs, not declared, that no output is known to bend along."""
+    if not evidence.encloses:  # what was only sampled may be undefined farther out
+        return question
+    schema = question.schema
+    farther = (_FREE_MARGIN - _MARGIN) / (1 + 2 * _MARGIN) * (question.upper - question.lower)
+    free = np.array([name not in (config.domain or {}) for name in schema.inputs]) & ~schema.input_angles
+    free &= (farther > 0) & ~evidence.expander(question).bends.any(axis=0)
+    while free.any():
+        beyond = np.where(free, farther, 0.0)
+        wide = replace(question, lower=question.lower - beyond, upper=question.upper + beyond)
+        if evidence.lacking(wide.trusted, config.bounds, wide) is not None:  # M may refuse what is so far out
+            return question
+        bent = free & evidence.expander(wide).bends.any(axis=0)
+        if not bent.any():
+            return wide
+        free &= ~bent
+    return question
 
 
 def _within(inputs: Array, schema: Schema, domain: Box | None) -> NDArray[np.bool_]:
