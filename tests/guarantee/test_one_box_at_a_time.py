@@ -37,7 +37,13 @@ def chained(states, controls):
     return np.stack([x, y, 0.0 * (x / u), -x], axis=1)
 
 
-@pytest.mark.parametrize("function", [usual, unusual, chained])
+def endless(states, controls):
+    x, y, u = states[:, 0], states[:, 1], controls[:, 0]
+    far = np.where(x > 0.3, np.inf, x)
+    return np.stack([np.sin(far) + y, 0.0 * far, u / far, np.minimum(far, y) * u, far - y, far / far], axis=1)
+
+
+@pytest.mark.parametrize("function", [usual, unusual, chained, endless])
 def test_it_is_the_interpreter_bit_for_bit(function):
     rng = np.random.default_rng(0)
     center = rng.normal(size=(400, 3)) * 10.0 ** rng.integers(-3, 4, (400, 3))

@@ -128,7 +128,8 @@ class Graph:
             return self.operands[operands[0]][0]
         if operation == AND and operands[0] == operands[1]:
             return operands[0]
-        # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0.
+        # The sign of a zero counts: 1 / -0.0 is another constant than 1 / 0.0. One NaN is every NaN.
+        value = math.nan if math.isnan(value) else value
         whole = (self.exact if whole is None else whole) and operation in _OF_INTEGERS
         key = (operation, operands, value, math.copysign(1.0, value), whole)
         if operation not in EXACT:

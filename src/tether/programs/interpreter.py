@@ -493,13 +493,23 @@ def _extreme(tape, k, low, high, error, dlow, dhigh, lane):
 
 
 @inlined
+def _takes_infinity(operation, q):
+    """Whether an operand may be an infinite constant; of most, what NumPy makes of one may be NaN."""
+    chosen = operation == codes.MINIMUM or operation == codes.MAXIMUM
+    divisor = operation == codes.RECIPROCAL or (operation == codes.DIVIDE and q == 1)
+    return chosen or divisor or codes.LESS <= operation <= codes.NOT
+
+
+@inlined
 def _evaluate(tape, k, low, high, lane):
     """Range of a node on operands of its own; NaN where one of them is not defined."""
     low[k, lane], high[k, lane] = np.nan, np.nan
-    if tape.operations[k] == codes.UNDEFINED:
+    operation, start = tape.operations[k], tape.starts[k]
+    if operation == codes.UNDEFINED:
         return
-    for q in range(tape.starts[k], tape.starts[k + 1]):
-        if low[tape.operands[q], lane] != low[tape.operands[q], lane]:
+    for q in range(start, tape.starts[k + 1]):
+        a, b = low[tape.operands[q], lane], high[tape.operands[q], lane]
+        if a != a or not (_takes_infinity(operation, q - start) or (abs(a) < np.inf and abs(b) < np.inf)):
             return
     c, d = _range_of(tape, k, low, high, lane)
     # What may overflow may become NaN on its way, which nothing here follows.

@@ -318,11 +318,15 @@ def _compiled(version: int) -> Any:  # noqa: C901
             else:
                 ask(box, k, effort)
                 continue
-            if not (a == a and c == c and abs(e) < np.inf and abs(f) < np.inf):
+            known = abs(a) < np.inf and abs(b) < np.inf and abs(c) < np.inf and abs(d) < np.inf
+            if not (known and abs(e) < np.inf and abs(f) < np.inf):
                 ask(box, k, effort)
                 continue
             low[k], high[k] = e, f
-            if not (m == m and o == o and abs(r) < np.inf and abs(s) < np.inf):
+            # At the point a divisor may be 0 by roundings, even where it is not over the box.
+            if not (m == m and o == o and abs(r) < np.inf and abs(s) < np.inf) or (
+                operation == codes.DIVIDE and o <= 0.0 and p >= 0.0
+            ):
                 r, s = np.nan, np.nan
             below[k], above[k] = r, s
             blocks, place, source = tasks[i, BLOCKS], tasks[i, PLACE], tasks[i, SOURCES]
