@@ -30,7 +30,8 @@ class Emphasis:
 class Jitter:
     """Probes to be made from the training data once that is known; see :meth:`Probes.from_jitter`.
 
-    Jittering all data instead would put near-copies of test inputs among the training probes.
+    Jittering all data instead would put near-copies of test inputs among the training probes. A fit leaves
+    out those at which M has no answer.
     """
 
     spread: float = 0.1

@@ -15,6 +15,7 @@ from tether.fitting.config import (
     resolve_decreasing,
     resolve_target,
 )
+from tether.foundation.errors import TrustedModelError
 from tether.foundation.progress import Reporter, silent
 from tether.learning.examples import Examples
 from tether.model import Frame
@@ -102,12 +103,32 @@ def prepare(
         resolve_decreasing(config.decreasing, transitions.schema, trusted)
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
     if isinstance(probes, Jitter):
-        probes = Probes.from_jitter(split.train, spread=probes.spread, count=probes.count, seed=config.seed)
+        own = Probes.from_jitter(split.train, spread=probes.spread, count=probes.count, seed=config.seed)
+        try:
+            return _asked(transitions, split, trusted, own, config, reporter)
+        except TrustedModelError:  # nobody asked for those beyond where M has an answer
+            check_trusted(trusted, transitions.inputs, transitions.schema)
+            known = np.isfinite(trusted.answers(own.inputs, own.schema)).all(axis=1)
+            if known.all() or not known.any():
+                raise
+            probes = own.take(np.flatnonzero(known))
     if probes.schema.inputs != transitions.schema.inputs:
         raise ValueError(
             f"`probes` must have the inputs of the transitions ({', '.join(transitions.schema.inputs)}); "
             f"got {', '.join(probes.schema.inputs)}."
         )
+    return _asked(transitions, split, trusted, probes, config, reporter)
+
+
+def _asked(
+    transitions: Transitions,
+    split: Split,
+    trusted: TrustedModel,
+    probes: Probes,
+    config: FitConfig,
+    reporter: Reporter,
+) -> Problem:
+    """Checks M, and asks it about every row once."""
     check_trusted(trusted, np.concatenate([transitions.inputs, probes.inputs]), transitions.schema)
     probe_sets = _split_probes(probes, config)
     rows = (split.train, split.validation, split.test)
