@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tether
 from tether.export import FORMATS, Request, export, exporting
 
 
@@ -51,3 +52,9 @@ def test_what_is_asked_must_exist(given: dict[str, str], message: str, tmp_path:
 def test_a_missing_package_is_one_line() -> None:
     with pytest.raises(ValueError, match=r"must have nosuchpackage.*pip install nosuchpackage"):
         exporting.needed("nosuchpackage")
+
+
+def test_what_is_verified_is_a_file():
+    message = r"`path` must be a file, .*; got Schema\. Write a model with `tether\.save` first"
+    with pytest.raises(TypeError, match=message):
+        tether.verify(tether.make_schema(["x"], []), lambda states, controls: states)  # type: ignore[arg-type]

@@ -47,6 +47,11 @@ def verify(
         CertificateError: something does not match or cannot be shown; the message names it.
         StorageError: a file is not what it should be.
     """
+    if not isinstance(path, str | Path):
+        raise TypeError(
+            f"`path` must be a file, which is what is verified, or the folder of a run; got "
+            f"{type(path).__name__}. Write a model with `tether.save` first, or ask `tether.certify`."
+        )
     home, _, function = READERS.get(Path(path).suffix, "tether.verification:verify").partition(":")
     show: Callable[..., Verification] = getattr(import_module(home), function)
     with spread_over(client):

@@ -241,7 +241,7 @@ class Model(Shown, nn.Module):
         outside: Outside = "flag",
         trusted: TrustedModel | Callable | None = None,
     ) -> Any:
-        """Next states (N, P); of a data frame a frame.
+        """Next states (N, P), angles in [-π, π); of a data frame a frame.
 
         Args:
             states: (N, dx); or, without `controls`, a pandas or polars data frame with a column for every
