@@ -20,6 +20,7 @@ from tether.cli.running import run
 from tether.data import make_schema
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.methods import train_method
+from tether.report.tubes import tube_figure, tube_page
 from tether_studies import parked_car
 
 
@@ -238,6 +239,18 @@ def test_system_tubes_hold_what_they_say(cart, model):
 def test_says_what_is_wrong(model, start, controls, message):
     with pytest.raises(ValueError, match=message):
         tube(model, frictionless, start, controls)
+
+
+def test_a_page_calls_proved_what_is(found):
+    for evidence, told in (
+        ("proved", "model tube (proved)"),
+        ("construction", "model tube (by construction)"),
+    ):
+        known = replace(found, evidence=evidence)
+        figure = tube_figure(known)
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == [told]
+        text = tube_page(known, figure, command="", versions={})
+        assert ("What is proved" in text) is (evidence == "proved")
 
 
 def test_the_command(model, trusted_file, tmp_path, capsys, monkeypatch):

@@ -12,6 +12,7 @@ import torch
 import tether
 from tether.claims.rollout import rollout
 from tether.claims.tubes import attack_tube, tube
+from tether.claims.tubes.attacking import extreme_rollouts
 from tether.data import Transitions, make_schema
 from tether.fitting import DIRECT, TETHERED, FitConfig, build_for, prepare
 from tether.fitting.methods import train_method
@@ -124,6 +125,17 @@ def test_the_models_own_rollouts(weight):
     paths = rollout(model, starts, np.full((20, 200, 1), 0.5))
     model.network.load_state_dict(kept)
     assert found.contains(paths.transpose(1, 0, 2)).all()
+
+
+def test_rollouts_go_on_from_where_they_are_when_a_tube_has_ended():
+    model, function = learned("pendulum")
+    found = tube(model, function, [3.0, 1.2], np.zeros((40, 1)))
+    assert 0 < found.ended < 30
+    row, rng = np.zeros(50, dtype=np.int64), np.random.default_rng(0)
+    paths = extreme_rollouts(model, found, np.tile([3.0, 1.2], (50, 1)), row, rng)
+    angle = paths[~np.isnan(paths[:, found.ended + 1]).any(axis=1)][:, : found.ended + 2, 0]
+    assert len(angle) and (angle[:, -2] > np.pi).any()
+    assert np.abs(np.diff(angle, axis=1)).max() < 1
 
 
 @pytest.mark.parametrize("seed", range(10))

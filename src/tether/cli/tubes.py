@@ -316,9 +316,10 @@ def _some_paths(model: Model, found: Any, policy: Any, carried: Any) -> Any:
     import numpy as np
 
     from tether.claims.tubes.attacking import extreme_rollouts
+    from tether.report.tubes import MOST_DRAWN
 
     rng = np.random.default_rng(1)
-    row = np.zeros(60, dtype=np.int64)
-    lower, upper = (end[:1] for end in found.start)
-    states = lower + np.round(rng.random((60, lower.shape[1]))) * (upper - lower)
+    row = np.arange(60) % min(len(found), MOST_DRAWN)
+    lower, upper = (end[row] for end in found.start)
+    states = lower + np.round(rng.random(lower.shape)) * (upper - lower)
     return extreme_rollouts(model, found, states, row, rng, policy, carried)

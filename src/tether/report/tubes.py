@@ -13,7 +13,8 @@ from tether.report.figures import as_svg, styled
 from tether.report.page import Picture, Section, page
 from tether.report.tables import Grid
 
-_MOST_DRAWN = 20
+MOST_DRAWN = 20
+"""Tubes."""
 _MOST_ROWS = 200
 
 
@@ -28,7 +29,7 @@ def tube_figure(found: Tube, *, paths: Array | None = None) -> Figure:
         figure = Figure(figsize=(3.4 * columns, 2.5 * lines), layout="constrained")
         axes = np.atleast_1d(figure.subplots(lines, columns, squeeze=False)).ravel()
         for k, name in enumerate(schema.states):
-            _draw(axes[k], found, k, steps, lower[:_MOST_DRAWN], upper[:_MOST_DRAWN], paths)
+            _draw(axes[k], found, k, steps, lower[:MOST_DRAWN], upper[:MOST_DRAWN], paths)
             unit = schema.unit(name)
             axes[k].set_ylabel(f"{name} [{unit}]" if unit else name)
             axes[k].set_xlabel("step")
@@ -43,7 +44,7 @@ def _draw(
     axis: Any, found: Tube, state: int, steps: Any, lower: Array, upper: Array, paths: Array | None
 ) -> None:
     for row in range(len(lower)):
-        label = "model tube (proved)" if row == 0 else None
+        label = None if row else f"model tube ({'by construction' if found.without_trusted else 'proved'})"
         axis.fill_between(
             steps, lower[row, :, state], upper[row, :, state], color="#56B4E9", alpha=0.35, lw=0, label=label
         )
@@ -69,7 +70,7 @@ def tube_page(found: Tube, figure: Figure, *, command: str, versions: dict[str, 
     """The claim, the figure, and the boxes as numbers."""
     sections = [
         Section("The tube", pictures=[Picture(as_svg(figure), _caption(found))]),
-        Section("What is proved", [found.words, _assumed(found)]),
+        Section("What holds" if found.without_trusted else "What is proved", [found.words, _assumed(found)]),
     ]
     if found.system is not None:
         sections.append(Section("What is statistical", [str(found.system["words"])]))
@@ -81,8 +82,8 @@ def tube_page(found: Tube, figure: Figure, *, command: str, versions: dict[str, 
 def _caption(found: Tube) -> str:
     whose = "the learned model can do" if found.weights is None else "the network at hand can do"
     text = f"Each state after each step: between the lines lies whatever {whose}."
-    if found.many and len(found) > _MOST_DRAWN:
-        text += f" The first {_MOST_DRAWN} of {len(found)} tubes are drawn."
+    if found.many and len(found) > MOST_DRAWN:
+        text += f" The first {MOST_DRAWN} of {len(found)} tubes are drawn."
     if found.schema.angles:
         text += " Angles go on past ±π and stand for themselves and whole turns."
     return text

@@ -141,13 +141,17 @@ def extreme_rollouts(
 
 
 def _unwrapped(found: Tube, paths: Array, row: NDArray[np.int64]) -> Array:
-    """On the tube's own turns."""
+    """On the tube's own turns; after its end, beside where each was one step before."""
     angles = np.array([name in found.schema.angles for name in found.schema.states])
     lower, upper = found.ends
-    middle = (0.5 * lower + 0.5 * upper)[row]
-    with np.errstate(invalid="ignore"):
-        turns = np.round((middle - paths) / (2 * np.pi)) * angles
-    return np.where(turns == 0, paths, paths + 2 * np.pi * np.where(np.isfinite(turns), turns, 0.0))
+    middle, moved = (0.5 * lower + 0.5 * upper)[row], paths.copy()
+    for step in range(found.steps + 1 if angles.any() else 0):
+        near = np.where(np.isnan(middle[:, step]), moved[:, step - 1], middle[:, step])
+        with np.errstate(invalid="ignore"):
+            turns = np.round((near - paths[:, step]) / (2 * np.pi)) * angles
+        turned = paths[:, step] + 2 * np.pi * np.where(np.isfinite(turns), turns, 0.0)
+        moved[:, step] = np.where(turns == 0, paths[:, step], turned)
+    return moved
 
 
 def _worst(found: Tube, paths: Array, row: NDArray[np.int64], begin: int) -> TubeAttack:
