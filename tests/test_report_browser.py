@@ -121,6 +121,17 @@ def test_curves_zoom_and_tell_values(opened):
     assert chart.evaluate(span) == [low, high]
 
 
+def test_an_axis_that_begins_just_below_a_decade_has_ticks(opened):
+    """uPlot's own never come to an end there: the next step from 0.00097 is past 0.001, and no power of ten."""
+    chart = shown(opened(), "div.curves").locator(".chart").first
+    ticks = """h => new Promise(answer => {
+        h.chart.hooks.draw = [u => answer(u.axes[1]._splits)];
+        h.chart.setScale('y', { min: 0.00097, max: 0.02 });
+    })"""
+    leads = [k * 10.0**power for power in (-3, -2) for k in range(1, 10)]
+    assert np.allclose(chart.evaluate(ticks), [tick for tick in leads if tick <= 0.02], rtol=1e-12, atol=0)
+
+
 def test_a_training_looked_at_once_shows_points(opened, small_demo, tmp_path):
     """Of one evaluation a line would show nothing."""
     folder = tmp_path / "run"

@@ -162,9 +162,18 @@
     return { stroke: color("quiet"), font: FONT, labelFont: FONT, grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1, size: 5 }, ...extra };
   }
 
+  /** 1 to 9 of every decade. uPlot's own never end where an axis begins just below a power of ten. */
+  function logSplits(u, which, low, high) {
+    const splits = [];
+    for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) {
+      for (let lead = 1; lead <= 9; lead++) splits.push(Number(`${lead}e${power}`));
+    }
+    return splits.filter((value) => value >= low && value <= high);
+  }
+
   function logAxis(extra) {
     const plain = axis(extra);
-    return { ...plain, space: 1, grid: { ...plain.grid, filter: logTicks }, ticks: { ...plain.ticks, filter: logTicks } };
+    return { ...plain, space: 1, splits: logSplits, grid: { ...plain.grid, filter: logTicks }, ticks: { ...plain.ticks, filter: logTicks } };
   }
 
   /** A box beside the pointer with what stands there; `rows(index)` gives a title and lines. */
