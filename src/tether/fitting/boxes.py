@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling
-from tether.evidence import Evidence, Question
+from tether.evidence import Evidence, Question, Statistical
 from tether.fitting.config import (
     FitConfig,
     resolve_budget,
@@ -53,6 +53,9 @@ _FAR = 1e6
 """Times what is good enough, from which on a remainder is as bad as any."""
 _TRIED = 10
 """By how many times fewer leaves tell whether another order is worth growing."""
+_HOPELESS = 0.3
+"""Share of the range to within which a proof must know M at the median row to be worth having: else A is
+anywhere, and what is learned around it worse than M."""
 _LEAST_TOLERANCE = 1e-9
 """As a share of the spread of the target: of an M without error nothing finer is asked."""
 
@@ -152,12 +155,33 @@ def build_boxes(
             return expand(*own, cells, progress=progress)
 
     expanded = _grown(grow, resolve_orders(config.order, evidence, why), aim)
+    if config.evidence is None and evidence.encloses and budget is None:
+        hopeless = _hopeless(problem, expanded.bounds)
+        if hopeless is not None:  # M's own values say more
+            evidence, why = Statistical(), hopeless
+            expanded = grow(1, aim.most)
     plain = expanded.bounds
     shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
     half_width, band = _room(problem, cells, plain, config, shut, budget)
     bounds = with_room(plain, half_width, schema, budget=budget)
     _check_budget(bounds, schema, None if config.where == "box" else aim.rows)
     return Boxed(bounds, expanded.grown, band, why)
+
+
+def _hopeless(problem: Problem, bounds: AffineBounds) -> str | None:
+    """In a line, which output a proof knows hopelessly loosely where data are; None: it knows them all."""
+    part, train = problem.data[0], problem.split.train
+    assert part.next_states is not None
+    remainder = np.median(bounds.remainder[bounds.tree.find(part.inputs)], axis=0)
+    span = np.where(train.schema.output_angles, 2 * np.pi, np.ptp(part.next_states, axis=0))
+    loose = np.divide(remainder, span, out=np.zeros_like(span), where=span > 0)
+    worst = int(np.argmax(loose))
+    if not loose[worst] > _HOPELESS:
+        return None
+    return (
+        f"a proof knows M ({problem.trusted.name}) only to within {remainder[worst]:.3g} in "
+        f"'{train.schema.outputs[worst]}' at the median row, of a range of {span[worst]:.3g}"
+    )
 
 
 def _grown(grow: Callable[[int, int], Expanded], orders: Sequence[int], aim: Aim) -> Expanded:
