@@ -131,6 +131,8 @@ def one_root(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
 def swap_leaves(rng: np.random.Generator, arrays: Arrays, words: Words) -> None:
     """Two leaves exchange their numbers, perhaps across outputs."""
     leaves = np.flatnonzero(arrays["tree.cut"] < 0)
+    if not len(leaves):  # another forgery took the last of them
+        return
     one, two = rng.choice(leaves, 2)
     left = arrays["tree.left"]
     left[one], left[two] = left[two], left[one]

@@ -58,7 +58,8 @@ def with_room(
 def _settled(grown: Grown, question: Question, evidence: Evidence, cells: Cells) -> AffineBounds:
     """Bounds without room: A from M's own float64 values, written from one reference.
 
-    That is what all probes agree on, where they do: there A is then M to the last bit.
+    That is what all probes agree on, where they do: there A is then M to the last bit. Where nothing is known
+    of some output M may have no answer, and A of the others stays as it was made.
     """
     tree, leaves, output = grown.tree, grown.leaves, grown.output
     schema, none = question.schema, np.full_like(tree.lower, np.nan)
@@ -66,6 +67,7 @@ def _settled(grown: Grown, question: Question, evidence: Evidence, cells: Cells)
     reference = np.where(np.isnan(pinned), 0.5 * tree.lower + 0.5 * tree.upper, pinned)
     value, remainder = leaves.value.copy(), leaves.remainder.copy()
     asked = np.isfinite(remainder) & leaves.centred
+    asked[asked] = np.logical_and.reduce(np.isfinite(remainder)[tree.find(leaves.middle[asked])], axis=1)
     own = question.values(leaves.middle[asked])[np.arange(asked.sum()), output[asked]]
     shift = own - value[asked]
     turns = 2 * np.pi * np.round(shift / (2 * np.pi)) * schema.output_angles[output[asked]]
