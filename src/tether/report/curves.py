@@ -13,7 +13,7 @@ TITLES = {
     "approximation_loss_D": "Error on D",
     "constraint_loss_D_mean": "Distance² to M on D, mean",
     "constraint_loss_omega_mean": "Distance² to M on Ω, mean",
-    "constraint_loss_omega_max": "Distance² to M on Ω, max",
+    "constraint_loss_omega_max": "Distance² to M on Ω, worst",
 }
 FLOOR = 1e-16
 """What a logarithmic axis takes for zero."""
