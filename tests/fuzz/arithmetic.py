@@ -57,18 +57,25 @@ class Program:
 
     def exact(self, point: list[arb], *, slopes: bool) -> list[tuple[arb, list[arb]]]:
         """Value and gradient of each output; raises Tie where there is none."""
-        values = list(point)
+        values, tie = list(point), None
         gradients = [[arb(int(j == k)) for j in range(self.inputs)] for k in range(self.inputs)]
         for name, operands, constant in self.steps:
             function, given = FUNCTIONS[name], [values[j] for j in operands]
             given += [] if constant is None else [arb(constant)]
             values.append(function.ball(*given))
             if slopes:
-                partial = function.slopes(*given)
+                try:
+                    partial = function.slopes(*given)
+                except Jump:
+                    raise
+                except Tie as found:  # a jump further on counts for more
+                    tie, partial = found, [arb(0)] * len(operands)
                 gradients.append([
                     sum((s * gradients[j][d] for s, j in zip(partial, operands, strict=True)), arb(0))
                     for d in range(self.inputs)
                 ])  # fmt: skip
+        if tie is not None:
+            raise tie
         return [(values[j], gradients[j] if slopes else []) for j in self.outputs]
 
     def smaller(self) -> list[Program]:

@@ -45,6 +45,10 @@ FOUND = {
     ),
     "hypot at 0": ((("hypot", (1, 1), None),), [2.0, 0.0]),
     "norm at 0": ((("norm", (1, 1), None),), [2.0, 0.0]),
+    "a jump where a norm is 0": (
+        (("norm", (1, 1), None), ("heaviside", (2,), None), ("multiply", (3, 0), None)),
+        [2.0, 0.0],
+    ),
 }
 
 
