@@ -1,4 +1,4 @@
-"""Writes every example as a Jupyter notebook: its docstring as text, then a cell for each of its parts.
+"""Writes every example as a Jupyter notebook: its docstring as text, a cell for each part, and its picture.
 
 Usage: python site/notebooks.py [FOLDER]
 """
@@ -32,10 +32,11 @@ def cells_of(source: str) -> list[tuple[str, str]]:
     return [*cells, ("code", "\n".join(lines[begin:]).strip("\n"))]
 
 
-def notebook(source: str) -> dict[str, object]:
-    """A notebook, as its file holds it."""
+def notebook(source: str, picture: str) -> dict[str, object]:
+    """A notebook, as its file holds it, that shows a picture its last part has written."""
+    shown = ("code", f'from IPython.display import Image\n\nImage("{picture}")')
     cells = []
-    for number, (kind, text) in enumerate(cells_of(source)):
+    for number, (kind, text) in enumerate([*cells_of(source), shown]):
         cell = {
             "cell_type": kind,
             "id": f"cell-{number}",
@@ -51,7 +52,9 @@ def main(out: Path) -> None:
     """Writes all of them."""
     out.mkdir(parents=True, exist_ok=True)
     for path in sorted(EXAMPLES.glob("*.py")):
-        (out / f"{path.stem}.ipynb").write_text(json.dumps(notebook(path.read_text()), indent=1) + "\n")
+        (out / f"{path.stem}.ipynb").write_text(
+            json.dumps(notebook(path.read_text(), f"{path.stem}.png"), indent=1) + "\n"
+        )
         print(out / f"{path.stem}.ipynb")
 
 

@@ -47,6 +47,7 @@ def test_an_example_runs(name: str, tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(FOLDER / name), run_name="__main__")
     assert PRINTED.get(name, "") in capfd.readouterr().out
+    assert (tmp_path / name).with_suffix(".png").is_file()
 
 
 def test_notebooks_are_the_examples_in_cells(tmp_path: Path) -> None:
@@ -55,7 +56,8 @@ def test_notebooks_are_the_examples_in_cells(tmp_path: Path) -> None:
     books = {path.stem: json.loads(path.read_text())["cells"] for path in tmp_path.glob("*.ipynb")}
     assert set(books) == {path.stem for path in FOLDER.glob("*.py")}
     for name, cells in books.items():
-        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        *texts, last = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        assert last.endswith(f'Image("{name}.png")')
         source = ast.parse((FOLDER / f"{name}.py").read_text())
         again = [ast.dump(node) for text in texts for node in ast.parse(text).body]
         assert again == [ast.dump(node) for node in source.body[1:]] and len(texts) > 2
