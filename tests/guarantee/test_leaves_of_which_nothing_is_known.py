@@ -84,6 +84,28 @@ def test_an_output_that_is_known_does_not_make_m_be_asked():
     assert tether.certify(model, halved).certified
 
 
+def chaotic(states, controls):
+    """A proof knows next to nothing of the first output, which is not defined everywhere."""
+    x, y, a = states[:, 0], states[:, 1], states[:, 0]
+    for _ in range(10):
+        a = np.sin(2 * a + 3 * y * controls[:, 0]) - np.cos(3 * a * y) + a * x
+    return np.column_stack([0.3 * a + np.sqrt(y + 0.5), y + 0.1 * controls[:, 0]])
+
+
+def test_a_loose_proof_is_kept_where_values_cannot_be_had():
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(-0.4, 1, (600, 2)), rng.uniform(-1, 1, (600, 1))
+    rows = tether.Transitions.from_arrays(
+        states, controls, chaotic(states, controls), episodes=np.arange(600) // 20
+    )
+    config = tether.FitConfig(
+        leaves=300, hidden=(4,), training=TrainingConfig(steps=5), domain={"x1": (-1, 1)}
+    )
+    model = tether.fit(rows, trusted=chaotic, config=config)
+    assert model.bounds.evidence.name == "proved"
+    assert 0.5 < model.bounds.known_share < 1
+
+
 def test_leaves_are_cut_along_what_makes_them_known():
     rng = np.random.default_rng(0)
     states, controls = rng.uniform(-0.9, 1, (600, 2)), rng.uniform(-1, 1, (600, 1))

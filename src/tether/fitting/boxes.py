@@ -20,7 +20,7 @@ from tether.fitting.config import (
     resolve_target,
 )
 from tether.fitting.problem import Problem
-from tether.foundation.errors import CertificateError
+from tether.foundation.errors import CertificateError, TrustedModelError
 from tether.foundation.progress import Reporter, silent
 from tether.geometry.cells import Cells
 from tether.learning.crossfit import fit_ridge, fold_by_episode
@@ -158,8 +158,12 @@ def build_boxes(
     if config.evidence is None and evidence.encloses and budget is None:
         hopeless = _hopeless(problem, expanded.bounds)
         if hopeless is not None:  # M's own values say more
-            evidence, why = Statistical(), hopeless
-            expanded = grow(1, aim.most)
+            proof = evidence, why
+            try:
+                evidence, why = Statistical(), hopeless
+                expanded = grow(1, aim.most)
+            except TrustedModelError:  # where M has no answer, a proof alone knows of it
+                evidence, why = proof
     plain = expanded.bounds
     shut = np.zeros(len(cells), dtype=bool) if closed is None else closed
     half_width, band = _room(problem, cells, plain, config, shut, budget)

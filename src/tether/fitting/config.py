@@ -48,8 +48,8 @@ class FitConfig:
             advances a state, because interval bounds on them are tighter.
         evidence: how delta is known, a level or its name: `proved` needs an M written with NumPy functions,
             `lipschitz` constants in the trusted model, `statistical` and `sampled` only its values. By
-            default the strongest that M allows of the first three; over boxes also `statistical`, where a proof
-            knows M next to nowhere and no delta was asked for.
+            default the strongest that M allows of the first three; over boxes also `statistical`, where a
+            proof knows M next to nowhere, M answers everywhere and no delta was asked for.
         decreasing: inputs in which no prediction may rise, exactly; needs affine bounds and an M that is a
             :class:`tether.AffineModel` with weights of at most 0 for them. See `docs/guarantees.md`.
         not_angles: columns that jump by a turn like an angle that wraps, and are none.
