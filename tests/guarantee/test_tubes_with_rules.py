@@ -331,3 +331,44 @@ def test_a_tube_that_ends_where_it_begins_is_verified(model):
     path = model[1].parent / "nowhere.json"
     save_tube(found, path)
     assert verify_tube(path, pendulum, model[1], carried=carried).moves == 0
+
+
+def saturated(states):
+    """Asks for far more than there is, and is given what there is: nearly the ends of the operating box."""
+    asked = -27.0 * np.sin(states[:, :1]) - 18.0 * states[:, 1:2]
+    return np.clip(asked, -6.0, 6.0)
+
+
+LIMITS = {
+    "above": lambda fed: fed["lower"].__setitem__(0, -5.99),
+    "below": lambda fed: fed["upper"].__setitem__(0, 4.0),
+    "elsewhere": lambda fed: fed.update(lower=[15.0], upper=[16.0]),
+    "swapped": lambda fed: fed.update(lower=fed["upper"], upper=fed["lower"]),
+}
+
+
+def test_a_policy_that_saturates_keeps_to_its_limits(model, tmp_path):
+    wide = [3.0, 0.0, -0.2, 0.1], [3.3, 0.6, 0.2, 0.2]  # over ±π, and over one of the policy's kinks
+    given = {"policy": saturated, "carried": carried}
+    found = tube(model[0], pendulum, wide, saturated, steps=1, carried=carried)
+    assert found.complete, found.ending
+    assert not attack_tube(model[0], found, rollouts=4000, **given).broken
+    path = tmp_path / "saturated.json"
+    save_tube(found, path)
+    assert verify_tube(path, pendulum, model[1], **given).moves == 1
+    kept = path.read_text()
+    fed = _move(json.loads(kept), 0)["feedback"]
+    assert -6.0001 < fed["lower"][0] <= -6
+    assert fed["center"][0] - np.abs(fed["generators"]).sum() < -12  # by its line alone
+    for change in LIMITS.values():
+        content = json.loads(kept)
+        change(_move(content, 0)["feedback"])
+        path.write_text(json.dumps(content))
+        with pytest.raises(tether.CertificateError, match="not verified"):
+            verify_tube(path, pendulum, model[1], **given)
+    content = json.loads(kept)  # as it was before there were limits
+    for move in content["starts"][0]["parts"][0]["moves"]:
+        del move["feedback"]["lower"], move["feedback"]["upper"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(tether.CertificateError, match="may leave the operating box"):
+        verify_tube(path, pendulum, model[1], **given)

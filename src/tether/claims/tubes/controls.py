@@ -14,6 +14,11 @@ from tether.claims.tubes.zonotopes import Zonotopes
 from tether.data import Array
 from tether.programs import Program
 
+FREE = float(np.finfo(np.float64).max)
+"""No limit."""
+_WORTH = 1e-6
+"""As a share of what a policy's line allows, how much its own range must be narrower to be a limit."""
+
 
 class Controls(ABC):
     """What is applied at each step."""
@@ -53,6 +58,7 @@ class Feedback(Controls):
         program: of the policy; it sees angles in [-π, π).
         angles: (dx,) which states are angles.
         turning: (du,) which controls are.
+        box: (du,) ends of the operating box.
         steps: for how many.
         name: of the function.
     """
@@ -60,19 +66,33 @@ class Feedback(Controls):
     program: Program
     angles: NDArray[np.bool_]
     turning: NDArray[np.bool_]
+    box: tuple[Array, Array]
     steps: int
     name: str = ""
 
     def joined(self, states: Zonotopes, step: int) -> tuple[Zonotopes, Any]:
-        """``u = value + gain (x - point) ± apart``: the states' generators moved by the gain, and a box."""
+        """``u = value + gain (x - point) ± apart``: the states' generators moved by the gain, and a box.
+
+        A policy that saturates stays within limits that the line does not know of; they are kept beside it.
+        """
         del step
         found = tied(self.program, states, self.angles, self.turning)
         own = found.rest[:, :, None] * np.eye(found.rest.shape[1])
         nothing = np.zeros((*states.center.shape, found.rest.shape[1]))
         follow = np.concatenate([found.generators, own], axis=2)
         generators = np.concatenate([np.concatenate([states.generators, nothing], axis=2), follow], axis=1)
-        kept = {**found.line, "center": found.center, "generators": follow}
-        return Zonotopes(np.concatenate([states.center, found.center], axis=1), generators), kept
+        inputs = Zonotopes(np.concatenate([states.center, found.center], axis=1), generators)
+        low, high = (end[:, states.center.shape[1] :] for end in inputs.hull())
+        spare = _WORTH * (high - low)
+        # Another's arithmetic need not find the same range; but what saturates at the box's end is there.
+        least, most = found.least - spare, found.most + spare
+        least = np.where(found.least >= self.box[0], np.maximum(least, self.box[0]), least)
+        most = np.where(found.most <= self.box[1], np.minimum(most, self.box[1]), most)
+        limits = {
+            "lower": np.where((least > low + spare) & ~self.turning, least, -FREE),
+            "upper": np.where((most < high - spare) & ~self.turning, most, FREE),
+        }
+        return inputs, {**found.line, "center": found.center, "generators": follow, **limits}
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,4 +131,5 @@ def _feedback(policy: Any, schema: Schema, box: tuple[Array, Array], steps: int 
         )
     name = getattr(policy, "__qualname__", type(policy).__qualname__)
     angles = schema.input_angles
-    return Feedback(program, angles[:dx], angles[dx:], steps or 0, name)
+    ends = box[0][dx:], box[1][dx:]
+    return Feedback(program, angles[:dx], angles[dx:], ends, steps or 0, name)

@@ -132,6 +132,10 @@ class Stepper:
         if self.carried is not None:  # a generator of each control, so that those that follow have one number
             inputs = inputs.padded(states.generators.shape[2] + len(self.schema.controls))
         lower, upper = inputs.hull()
+        if feedback is not None:  # where controls are, beside being in the set
+            own = states.center.shape[1]
+            lower[:, own:] = np.maximum(lower[:, own:], feedback["lower"])
+            upper[:, own:] = np.minimum(upper[:, own:], feedback["upper"])
         faults = self._outside(lower, upper)
         for row in faults:  # anything that can be followed
             lower[row] = upper[row] = inputs.center[row] = self._somewhere(inputs.center[row])

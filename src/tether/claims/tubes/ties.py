@@ -32,6 +32,8 @@ class Tied:
         center: (N, R).
         generators: (N, R, m) those of the set, moved.
         rest: (N, R) how far what follows may be beside that.
+        least: (N, R) at most what the rule gives over the set; infinite where that is not known.
+        most: (N, R) at least that.
     """
 
     point: Array
@@ -41,6 +43,8 @@ class Tied:
     center: Array
     generators: Array
     rest: Array
+    least: Array
+    most: Array
 
     @property
     def line(self) -> dict[str, Array]:
@@ -85,7 +89,13 @@ def tied(program: Program, sets: Zonotopes, angles: NDArray[np.bool_], turning: 
     wrapping = np.where(turning, 2 * slack_of(sizes + apart), 0.0)
     rest = sum_up(np.stack([apart, units * sizes, exact, wrapping], axis=-1)) + FAINT
     rest = np.where(lost[:, None] | np.isnan(rest), np.inf, rest)
-    return Tied(pieces.point, pieces.home, value, gain, center, np.matmul(gain, sets.generators), rest)
+    least, most = (
+        hull.reduceat(np.where(np.isnan(end), none, end), pieces.first, axis=0)
+        + np.where(lost, none, 0.0)[:, None]
+        for hull, end, none in ((np.minimum, expansion.low, -np.inf), (np.maximum, expansion.high, np.inf))
+    )
+    moved = np.matmul(gain, sets.generators)
+    return Tied(pieces.point, pieces.home, value, gain, center, moved, rest, least, most)
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,6 +134,28 @@ def first_untied(
     return None
 
 
+def first_beyond(
+    program: Program,
+    angles: NDArray[np.bool_],
+    names: list[str],
+    tasks: list[Task],
+    limits: list[Interval],
+) -> str | None:
+    """What cannot be shown of the first set over which a rule may leave limits (P,); None if all can be."""
+    for output, name in enumerate(names):
+        ends = np.array([(low[output], high[output]) for low, high in limits]).reshape(-1, 2)
+        rows = np.flatnonzero(np.isfinite(ends).any(axis=1))
+        if not len(rows):
+            continue
+        own = [tasks[k]._replace(left=limits[k][1] - limits[k][0]) for k in rows]
+        lines = _Lines.of(program, output, own)
+        over = _Ends(**vars(lines), low=ends[rows, 0], high=ends[rows, 1])
+        reason = _not_within(over, _pieces(angles, own), own, name, output, "that the rule")
+        if reason is not None:
+            return reason
+    return None
+
+
 def _unshown(
     claim: LeafClaim,
     program: Program | None,
@@ -358,6 +380,20 @@ class _Lines:
             np.tile(boxes.task, 2), np.concatenate([boxes.low, low]), np.concatenate([high, boxes.high]),
             np.tile(boxes.turns, (2, 1)),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Ends(_Lines):
+    """One column of all tasks, which is that of a rule, and ends (N,) that it must keep between."""
+
+    low: Array
+    high: Array
+
+    def shown(self, boxes: _Boxes) -> NDArray[np.bool_]:
+        """(B,) whether the rule does, all over each box."""
+        assert self.program is not None
+        found = enclose(self.program, boxes.low, boxes.high, slopes=False)
+        return (found.lower[0] >= self.low[boxes.task]) & (found.upper[0] <= self.high[boxes.task])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

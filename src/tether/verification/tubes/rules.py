@@ -15,9 +15,9 @@ from tether.trusted import TrustedModel
 from tether.trusted.rules import of_predictions, of_states
 from tether.verification.claim import Claim
 from tether.verification.graph import UnboundedError
-from tether.verification.intervals import Array
+from tether.verification.intervals import Array, Interval
 from tether.verification.reading import Read, first_unlike, read
-from tether.verification.tubes.distances import Task, first_untied
+from tether.verification.tubes.distances import Task, first_beyond, first_untied
 from tether.verification.tubes.document import require
 from tether.verification.tubes.steps import Step, carried_states
 
@@ -89,7 +89,10 @@ class Rules:
         if self.policy is not None:
             tasks = [step.policy for step in steps if step.policy is not None]
             angles = schema.input_angles[: len(schema.states)]
-            reason = self.policy.first_unshown(angles, schema.controls, tasks)
+            limits = [step.limits for step in steps if step.limits is not None]
+            reason = self.policy.first_unshown(angles, schema.controls, tasks) or self.policy.first_beyond(
+                angles, schema.controls, tasks, limits
+            )
         if reason is None and self.carried is not None:
             tasks = [step.carried for step in steps if step.carried is not None]
             names = tuple(schema.states[k] for k in carried_states(schema))
@@ -136,6 +139,12 @@ class Rule:
             return None
         shown = list(map(what.shown, names))
         return self._misread(angles, tasks) or first_untied(self.reading.program, angles, shown, tasks)
+
+    def first_beyond(
+        self, angles: NDArray[np.bool_], names: tuple[str, ...], tasks: list[Task], limits: list[Interval]
+    ) -> str | None:
+        """The first step over whose set it may not keep to its limits; None where it does over all."""
+        return first_beyond(self.reading.program, angles, list(map(what.shown, names)), tasks, limits)
 
     def _misread(self, angles: NDArray[np.bool_], tasks: list[Task]) -> str | None:
         """Whether the function itself, at points of the sets, does what its program says."""

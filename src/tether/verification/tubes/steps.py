@@ -24,13 +24,21 @@ from tether.verification.tubes.distances import Task
 from tether.verification.tubes.document import require
 from tether.verification.tubes.sets import Image, Line, Set, left_of
 
+FREE = float(np.finfo(np.float64).max)
+"""Stands for no limit in a file."""
+
 
 class Step(NamedTuple):
-    """What must be shown of a step: of the model, of the policy, of the rule that states follow."""
+    """What must be shown of a step: of the model, of the policy, of the rule that states follow.
+
+    Attributes:
+        limits: (du,) ends between which the policy must keep.
+    """
 
     model: Task
     policy: Task | None
     carried: Task | None
+    limits: Interval | None = None
 
 
 def step(
@@ -50,9 +58,11 @@ def step(
     inputs, outputs = len(schema.inputs), len(schema.outputs)
     if controls is None:
         own, policy = _with_policy(claim, move["feedback"], before, place)
+        limits = _limits(claim, move["feedback"])
+        hull = _limited(own.hull(), limits, len(schema.states), place)
     else:
-        own, policy = _with_boxes(claim, before, controls), None
-    hull = own.hull()
+        own, policy, limits = _with_boxes(claim, before, controls), None, None
+        hull = own.hull()
     _check_inside(claim, hull, place)
     line = Line.of(move, "slope", outputs, schema.input_angles, place)
     image = line.image(own)
@@ -67,7 +77,7 @@ def step(
     known = (place, *hull, line.point, line.turns, line.value, line.slope)
     if schema.rolls_out:
         left = left_of(image, after, kept, schema.advanced, place)
-        return Step(Task(*known, add_down(left, -wrapping)), policy, None)
+        return Step(Task(*known, add_down(left, -wrapping)), policy, None, limits)
     box = np.array(move["carried"]["box"], dtype=np.float64).reshape(outputs)
     require(bool((box >= 0).all() and np.isfinite(box).all()), f"{place}: what is predicted must be in a box")
     image = image.with_box(box)
@@ -91,7 +101,7 @@ def step(
     rest = Task(
         place, low, high, rule.point, rule.turns, rule.value, rule.slope, add_down(left[outputs:], -lost)
     )
-    return Step(Task(*known, add_down(box, -wrapping)), policy, rest)
+    return Step(Task(*known, add_down(box, -wrapping)), policy, rest, limits)
 
 
 def _with_boxes(claim: LeafClaim, before: Set, controls: list[Array]) -> Set:
@@ -120,6 +130,24 @@ def _with_policy(claim: LeafClaim, stated: dict[str, Any], before: Set, place: s
     low, high = before.hull()
     left = add_down(left, -_turning(angles[dx:], follow.hull()))
     return own, Task(place, low, high, line.point, line.turns, line.value, line.slope, left)
+
+
+def _limits(claim: LeafClaim, stated: dict[str, Any]) -> Interval:
+    """(du,) between what the file says a policy stays; nowhere said of angles, which the model wraps."""
+    angles = claim.schema.input_angles[len(claim.schema.states) :]
+    free = np.full(len(angles), np.inf)
+    if "lower" not in stated:
+        return -free, free
+    low, high = (np.array(stated[end], dtype=np.float64).reshape(len(angles)) for end in ("lower", "upper"))
+    return np.where(angles | (low <= -FREE), -np.inf, low), np.where(angles | (high >= FREE), np.inf, high)
+
+
+def _limited(hull: Interval, limits: Interval, states: int, place: str) -> Interval:
+    """A box of inputs, of which controls keep to limits."""
+    low, high = hull[0].copy(), hull[1].copy()
+    low[states:], high[states:] = np.maximum(low[states:], limits[0]), np.minimum(high[states:], limits[1])
+    require(bool((low <= high).all()), f"{place}: there must be controls within their limits")
+    return low, high
 
 
 def _turning(angles: NDArray[np.bool_], ends: Interval) -> Array:
