@@ -571,10 +571,15 @@ def cart_frame() -> pandas.DataFrame:
 
 
 def test_fit_takes_a_data_frame(cart: Transitions) -> None:
-    model = tether.fit(cart_frame(), trusted=frictionless, time="t", **CART, **SMALL)
+    model = tether.fit(cart_frame(), frictionless, time="t", **CART, **SMALL)  # as `certify` takes M
     assert model.schema.states == ("x", "v")
     assert model.record["data_sha256"] == cart.digest()
     assert model.record["log"][-1] == "step: 0.1 (the median); M must advance by it"
+
+
+def test_fit_of_a_data_frame_asks_for_its_columns() -> None:
+    with pytest.raises(TypeError, match=r"columns of the state; got none\. Pass `states=\[\.\.\.\]`"):
+        tether.fit(cart_frame(), frictionless)
 
 
 def test_fit_takes_a_configuration_and_columns(cart: Transitions) -> None:

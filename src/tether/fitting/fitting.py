@@ -169,8 +169,8 @@ def judge(
 
 def fit(
     transitions: Transitions | Any,
-    *,
     trusted: TrustedModel | Function,
+    *,
     probes: Probes | Jitter = Jitter(),
     network: nn.Module | None = None,
     reporter: Reporter | None = None,

@@ -124,7 +124,10 @@ def _settled(config: LogConfig | None, settings: Mapping[str, Any]) -> LogConfig
             f"There are: {', '.join(LogConfig.__dataclass_fields__)}."
         )
     if "states" not in settings:
-        raise TypeError("`states` must name the columns of the state; got none.")
+        raise TypeError(
+            "`states` must name the columns of the state; got none. Pass `states=[...]`, and "
+            "`controls=[...]` where there are any."
+        )
     return LogConfig(**settings)
 
 
