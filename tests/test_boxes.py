@@ -279,6 +279,23 @@ def test_where_a_proof_knows_next_to_nothing_the_trusted_models_values_are_asked
     assert near < 0.01 * far
 
 
+def test_where_leaves_are_too_few_quadratic_ones_are_named():
+    def wavy(states, controls):
+        return states + 0.1 * np.sin(3 * states[:, :1]) * np.cos(2 * controls[:, :1])
+
+    rng = np.random.default_rng(7)
+    states, controls = rng.uniform(-1, 1, (600, 1)), rng.uniform(-1, 1, (600, 1))
+    after = wavy(states, controls) + rng.normal(0, 0.001, (600, 1))
+    data = tether.Transitions.from_arrays(states, controls, after, episodes=np.arange(600) // 20)
+    for order, named in ((1, True), (2, False)):
+        config = tether.FitConfig(leaves=6, hidden=(4,), training=tether.TrainingConfig(steps=5), order=order)
+        model = tether.fit(data, trusted=wavy, config=config)
+        certificate = tether.certify(model, wavy, transitions=data.split(seed=0).test)
+        said = " ".join(certificate.conformance.concerns)
+        assert "known only to within" in said
+        assert ("--order auto" in said) is named
+
+
 def test_from_the_command_line(data, tmp_path: Path):
     rows = np.argsort(data.episodes, kind="stable")
     table = np.column_stack([data.episodes, data.states, data.controls, data.next_states])[rows]

@@ -71,7 +71,10 @@ def _remedy(farther: bool) -> str:
 def _tighter(model: Model, hopeless: bool) -> str:
     """What to do where M is known too loosely; where that is by far, cutting will not do."""
     if not hopeless:
-        return "More leaves or a smaller domain would help"
+        order = model.record.get("config", {}).get("order")
+        second = model.bounds.evidence.name == "proved" and order == 1
+        curved = "Quadratic models, where M is smooth (`order='auto'`, `--order auto`), more leaves"
+        return f"{curved if second else 'More leaves'} or a smaller domain would help"
     sampled = "" if model.bounds.evidence.name != "proved" else "`evidence='statistical'` (`--evidence`), or "
     return (
         f"That is hopelessly loose, and `bounds='direct'` (`--bounds`), which asks M at run time, or "
