@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import tether
+from tether.data import find_glitches
 from tether.files.storage import network_spec
 from tether.fitting import TETHERED, FitConfig, build_for, prepare
 from tether.fitting.choosing import choose
@@ -59,6 +60,29 @@ def test_what_can_be_learned_is(model) -> None:
     assert share[0] <= 1.01  # noise, to which nothing is added
     assert share[1] < 0.6
     assert model.record["gain"][1] > 0.9
+
+
+def test_a_few_glitches_decide_nothing() -> None:
+    # Six rows in 8,000 in which a ship's position was 0 made it two and three times as wrong as M in all others.
+    data, glitches = driven(drag=0.3, episodes=32), (50, 210, 470, 890)
+    order = np.argsort(data.episodes, kind="stable")
+    states, controls, following, episodes = (
+        getattr(data, name)[order] for name in ("states", "controls", "next_states", "episodes")
+    )
+    following[:-1][episodes[1:] == episodes[:-1]] = states[1:][episodes[1:] == episodes[:-1]]
+    for row in glitches:
+        following[row, 0] = states[row + 1, 0] = 5000.0
+    spoilt = tether.Transitions.from_arrays(states, controls, following, episodes=episodes, schema=SCHEMA)
+    wild = find_glitches(spoilt)
+    assert np.flatnonzero(wild).tolist() == [row + k for row in glitches for k in (0, 1)]
+    model = tether.fit(spoilt, trusted=trusted, config=CONFIG)
+    whole = spoilt.split()
+    test = whole.test.take(np.flatnonzero(~find_glitches(whole.test)))
+    assert find_glitches(whole.train).any()
+    assert model.frame.outputs.scale[0] < 0.01  # of noise, and not of thousands
+    share = error(model.predict, test) / error(trusted, test)
+    assert share[0] <= 1.01
+    assert share[1] < 0.7
 
 
 def test_it_is_one_plain_network_that_is_saved(model, tmp_path) -> None:

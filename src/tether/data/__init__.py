@@ -5,6 +5,7 @@
 Shapes: ``N`` rows, ``D`` inputs (states then controls), ``P`` outputs.
 """
 
+from tether.data.glitches import find_glitches, joined
 from tether.data.probes import Emphasis, Jitter, Probes, check_probes
 from tether.data.scaling import Scaling, fit_scaling
 from tether.data.schema import (
@@ -42,7 +43,9 @@ __all__ = [
     "check_known",
     "check_matrix",
     "check_probes",
+    "find_glitches",
     "fit_scaling",
+    "joined",
     "make_schema",
     "near",
     "number_episodes",

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tether.data import Array, fit_scaling
+from tether.data import Array, find_glitches, fit_scaling
 from tether.fitting.building import Built
 from tether.fitting.config import FitConfig
 from tether.fitting.methods import Method, TrainedRun, train_method, untrained
@@ -130,7 +130,7 @@ class _Labelled:
         examples: with folds.
         features: (N, F).
         wanted: (N, P) the observed deviation from the anchor.
-        weight: (N,) by what a row counts.
+        weight: (N,) by what a row counts; 0 where a glitch is.
         lower: (N, P) the least that the tether allows.
         upper: (N, P) the most.
         episodes: (N,).
@@ -154,10 +154,12 @@ class _Labelled:
             np.concatenate(arrays)
             for arrays in ([p.inputs for p in parts], [p.trusted for p in parts], observed)
         )
-        episodes = np.concatenate([problem.split.train.episodes, problem.split.validation.episodes])
+        seen = problem.split.train, problem.split.validation
+        episodes = np.concatenate([part.episodes for part in seen])
         limits, scale = model.limits(inputs), frame.outputs.scale
         wanted = (schema.near(target, limits.anchor) - limits.anchor) / scale
-        weight = weigh_episodes(wanted, episodes)
+        sound = ~np.concatenate([find_glitches(part) for part in seen])
+        weight = sound * weigh_episodes(wanted * sound[:, None], episodes)
         fold = fold_by_episode(episodes, seed=seed)
         rows = torch.from_numpy(inputs).to(frame.input_center.device)
         return cls(
@@ -216,7 +218,7 @@ def _trust(rows: _Labelled, linear: Array, averaged: Array) -> tuple[Array, Arra
         shares.append(best_share(*counted))
         mixed = linear[:, j] + shares[-1] * (averaged[:, j] - linear[:, j])
         surely = trusted_share(by_weight * mixed, counted[-1], rows.episodes)
-        gains.append(min(surely, harmless_share(mixed, wanted)))
+        gains.append(min(surely, harmless_share(mixed[rows.weight > 0], wanted[rows.weight > 0])))
     return np.array(shares), np.array(gains)
 
 

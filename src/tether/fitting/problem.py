@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether.data import Array, Jitter, Probes, Scaling, Split, Target, Transitions, fit_scaling
+from tether.data import Array, Jitter, Probes, Scaling, Split, Target, Transitions, find_glitches, fit_scaling
 from tether.fitting.config import (
     FitConfig,
     check_angles,
@@ -79,7 +79,8 @@ class Problem:
         if anchor is None:
             return Frame(self.split.train.schema, target, self.scaling, fit_scaling(observed))
         # Centred on the anchor itself, so that a network that says nothing follows M.
-        deviation = fit_scaling(self.split.train.schema.near(observed, anchor) - anchor)
+        away = self.split.train.schema.near(observed, anchor) - anchor
+        deviation = fit_scaling(away[~find_glitches(self.split.train)])
         outputs = Scaling(np.zeros_like(deviation.center), deviation.scale)
         return Frame(self.split.train.schema, target, self.scaling, outputs)
 

@@ -9,15 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.data import Array, Transitions
+from tether.data import Array, Transitions, joined
 
 HORIZON = 50
 """Steps of a rollout, where episodes are that long."""
 FACTORS = np.linspace(0.0, 1.0, 6)
 """By which the gain of an output may be shrunk."""
 _MOST_WINDOWS = 100
-_SAME = 1e-9
-"""Relative distance within which a state is the one that was next."""
 _SLACK = np.log(1.05)
 """By how much the error of rollouts may exceed the least that one factor for all outputs gives."""
 _HARMLESS = np.log(1.01)
@@ -43,11 +41,7 @@ def one_after_another(first: Transitions, second: Transitions) -> Transitions:
 
 def windows(part: Transitions) -> Numbers:
     """(W, T) numbers of rows that follow one another, none in two of them."""
-    schema, states = part.schema, part.states
-    gap = schema.distance(part.next_states[:-1], states[1:, schema.advances])
-    near = gap <= _SAME * (1 + np.abs(states[1:, schema.advances]))
-    follows = np.logical_and.reduce(near, axis=1) & (part.episodes[1:] == part.episodes[:-1])
-    ends = np.append(np.flatnonzero(~follows) + 1, len(part))
+    ends = np.append(np.flatnonzero(~joined(part)) + 1, len(part))
     starts = np.append(0, ends[:-1])
     length = int(min(HORIZON, np.median(ends - starts)))
     pieces = [np.arange(a, b - length + 1, length) for a, b in zip(starts, ends, strict=True)]
@@ -68,11 +62,12 @@ def carrying_factors(part: Transitions, step: Stepping, over_one: Array, weight:
         part: episodes.
         step: see :data:`Stepping`.
         over_one: (F, P) logarithm of the error over one step, by factor.
-        weight: (N,) by what each row of the episodes counts.
+        weight: (N,) by what each row of the episodes counts; pieces with a row of 0 are left out.
     """
     count = over_one.shape[1]
     rows = windows(part) if part.schema.rolls_out and len(part) > 1 else np.empty((0, 0), dtype=np.int64)
-    if rows.shape[1] < 2:
+    rows = rows[(weight[rows] > 0).all(axis=1)]
+    if len(rows) == 0 or rows.shape[1] < 2:
         return np.ones(count)
     judge = _Judge(part, step, rows, weight)
     alike = np.repeat(np.arange(len(FACTORS))[:, None], count, axis=1)
@@ -147,10 +142,10 @@ def _errors(part: Transitions, step: Stepping, rows: Numbers, factors: Array) ->
 def error_over_one(correction: Array, wanted: Array, weight: Array) -> Array:
     """(F, P) logarithm of the error over one step as a share of M's, by factor of a correction (N, P).
 
-    Of all rows alike, and by their weight (N,); 0 for an output that M never misses.
+    Of all rows that count alike, and by their weight (N,); 0 for an output that M never misses.
     """
     found = np.zeros((2, len(FACTORS), wanted.shape[1]))
-    for k, share in enumerate((np.ones_like(weight), weight)):
+    for k, share in enumerate(((weight > 0).astype(np.float64), weight)):
         whole, along, size = (share @ part for part in (wanted**2, wanted * correction, correction**2))
         left = whole - 2 * FACTORS[:, None] * along + FACTORS[:, None] ** 2 * size
         np.divide(left, whole, out=found[k], where=whole > 0)
