@@ -91,3 +91,19 @@ def test_the_leaf_is_that_of_the_tree(seed, dtype, tmp_path):
     # A float32 number is the same in float64.
     known = leaves_of(inputs.astype(np.float64), roots, cut, threshold.astype(np.float64), left, right)
     assert np.array_equal(-1 - found, known)
+
+
+@pytest.mark.parametrize("leaves", [1, 3, 300])
+def test_without_a_grid_nothing_is_warned_of(leaves, tmp_path):
+    rng, kind = np.random.default_rng(0), np.dtype("float64")
+    roots, cut, threshold, left, right, lower, upper = grown(rng, kind, 3, 3, leaves)
+    far = np.full((50, 3), 1e3)  # what is likely saves no steps
+    tree = Tree(roots, cut, threshold, left, right, lower, upper, far)
+    starts = np.arange(left[cut < 0].max() + 1)
+    code = "enum { m_OUTPUTS = 3 };\n" + tree_code(tree, starts, "double") + _LOOP
+    (tmp_path / "tree.c").write_text(
+        "#include <math.h>\n" + code.replace("REAL", "double").replace("@", "m").replace("COLUMNS", "3")
+    )
+    for level in ("-O0", "-O1", "-O3"):
+        command = ["cc", *STRICT, level, "-shared", "-fPIC", "tree.c", "-o", "tree.so"]
+        subprocess.run(command, cwd=tmp_path, check=True)

@@ -221,6 +221,7 @@ _CODE = """
 static void @_enter_trees(const REAL *x, int *leaf)
 {
     int bins[@_BINNED + 1], q, k;
+    bins[@_BINNED] = 0; /* read by nobody; compilers warn of an array that nothing is written to */
     for (k = 0; k < @_BINNED; ++k) {
         REAL bin = (x[@_binned[k]] - @_bin_low[k]) * @_bin_rate[k];
         bin = bin < @_bin_last[k] ? bin : @_bin_last[k];
