@@ -247,6 +247,7 @@ def test_a_useless_certificate_is_red_in_the_terminal(small_demo, monkeypatch, t
         shown.show_comparison(told, report)
         assert ("\x1b[1;31m" in page.getvalue()) == red
         assert page.getvalue().index("M is the trusted model. D is your data") < page.getvalue().index("on Ω")
+        assert page.getvalue().index("Methods with Δ predict the change") < page.getvalue().index("Vanilla Δ")
 
 
 def test_a_band_that_misses_is_a_verdict(small_demo, tmp_path):

@@ -9,7 +9,6 @@ from tether.cli.terminal import console, say
 from tether.files.runs import Comparison, verdict
 from tether.report.boxes import wild_rows
 from tether.report.tables import (
-    SYMBOLS,
     certificate_lines,
     delta_grid,
     delta_words,
@@ -17,6 +16,7 @@ from tether.report.tables import (
     percent,
     results_grid,
     rich_table,
+    symbols,
 )
 
 _MOST_WILD = 3
@@ -28,7 +28,7 @@ def show_comparison(
 ) -> None:
     """Table, certificate, verdict and the path of the report; `headings` of columns that were added."""
     say()
-    say(SYMBOLS)
+    say(symbols(comparison.results))
     say()
     console.print(rich_table(results_grid(comparison.results, headings)))
     errors = errors_grid(comparison.results, comparison.problem.split.train.schema.units)

@@ -27,7 +27,6 @@ from tether.report.reading import (
 )
 from tether.report.seeds import certificates_grid, deltas_grid, grouped, has_cells, seeds_grid, values_of
 from tether.report.tables import (
-    SYMBOLS,
     Grid,
     band_lines,
     cost_line,
@@ -41,6 +40,7 @@ from tether.report.tables import (
     ratio,
     recheck_line,
     run_name,
+    symbols,
     why_lines,
 )
 
@@ -88,9 +88,9 @@ def chapter_of(results: Mapping[str, Any], folder: Path) -> Chapter:
     claims = results.get("claims")
     verdicts = _run_verdicts(runs, certificate) if claims is None else [Verdict(**claim) for claim in claims]
     sections = [
-        Section("Verdicts", [SYMBOLS] if verdicts else [], verdicts=verdicts),
+        Section("Verdicts", [symbols(runs)] if verdicts else [], verdicts=verdicts),
         Section("Failed runs", results.get("failed", [])),
-        Section("Results", [] if verdicts else [SYMBOLS], grids=_results_grids(results)),
+        Section("Results", [] if verdicts else [symbols(runs)], grids=_results_grids(results)),
         Section("Training", [_CURVES], curves=results.get("curves") or curves_data(_histories(runs, folder))),
         *_own_sections(results, folder),
         *_certificate_sections(runs, units, certificate),

@@ -13,11 +13,16 @@ from tether.claims.claims import Certificate, OutputDelta
 from tether.claims.cost import ApproximationCost
 from tether.foundation.printing import plain
 
-SYMBOLS = (
-    "M is the trusted model. D is your data: measured rows. Ω are the probes: inputs without measurements, "
-    "at which only M says what should happen. All numbers are of rows held out, which no model has seen."
-)
-"""What the letters mean, to be said where they first appear."""
+
+def symbols(runs: Sequence[dict[str, Any]]) -> str:
+    """What the letters mean, to be said where they first appear."""
+    changes = any("Δ" in run["method"] for run in runs)
+    return (
+        "M is the trusted model. D is your data: measured rows. Ω are the probes: inputs without "
+        "measurements, at which only M says what should happen. "
+        f"{'Methods with Δ predict the change of the state. ' if changes else ''}"
+        "All numbers are of rows held out, which no model has seen."
+    )
 
 
 def delta_words(deltas: Sequence[OutputDelta]) -> str:
