@@ -113,9 +113,10 @@ def calibrate_system(
         shaping, shaped = _errors(model, stretches(shape, steps), held_out.schema)
     count = len(np.unique(episode))
     if not alpha >= 1 / (count + 1):
+        beside = f" ({len(names) - count} of {len(names)} say how errors grow)" if shape is None else ""
         raise ValueError(
-            f"`alpha` must be at least 1 / (n + 1) for n held-out episodes; got {alpha} for {count}. "
-            "Hold out more episodes, or ask for less."
+            f"`alpha` must be at least 1 / (n + 1) for n episodes to calibrate on; got {alpha} for "
+            f"{count}{beside}. Hold out more episodes, or ask for a larger `alpha`."
         )
     flat = np.maximum(np.quantile(shaping.max(axis=1), 0.9, axis=0), np.finfo(np.float64).tiny)
     # On the circle nothing is farther than half a turn.
