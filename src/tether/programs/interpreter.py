@@ -493,23 +493,13 @@ def _extreme(tape, k, low, high, error, dlow, dhigh, lane):
 
 
 @inlined
-def _takes_infinity(operation, q):
-    """Whether an operand may be an infinite constant; of most, what NumPy makes of one may be NaN."""
-    chosen = operation == codes.MINIMUM or operation == codes.MAXIMUM
-    divisor = operation == codes.RECIPROCAL or (operation == codes.DIVIDE and q == 1)
-    return chosen or divisor or codes.LESS <= operation <= codes.NOT
-
-
-@inlined
 def _evaluate(tape, k, low, high, lane):
     """Range of a node on operands of its own; NaN where one of them is not defined."""
     low[k, lane], high[k, lane] = np.nan, np.nan
-    operation, start = tape.operations[k], tape.starts[k]
-    if operation == codes.UNDEFINED:
+    if tape.operations[k] == codes.UNDEFINED:
         return
-    for q in range(start, tape.starts[k + 1]):
-        a, b = low[tape.operands[q], lane], high[tape.operands[q], lane]
-        if a != a or not (_takes_infinity(operation, q - start) or (abs(a) < np.inf and abs(b) < np.inf)):
+    for q in range(tape.starts[k], tape.starts[k + 1]):
+        if low[tape.operands[q], lane] != low[tape.operands[q], lane]:
             return
     c, d = _range_of(tape, k, low, high, lane)
     # What may overflow may become NaN on its way, which nothing here follows.
@@ -575,7 +565,9 @@ def interpret(tape, lower, upper, low, high, error, dlow, dhigh, scratch, effort
     for k in range(len(tape.operations)):
         operation = tape.operations[k]
         if operation == codes.CONSTANT:
-            low[k], high[k] = tape.values[k], tape.values[k]
+            # NumPy may make NaN of an infinite one.
+            value = tape.values[k] if abs(tape.values[k]) < np.inf else np.nan
+            low[k], high[k] = value, value
             continue
         if operation == codes.INPUT:
             column = int(tape.values[k])

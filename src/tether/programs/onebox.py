@@ -106,8 +106,9 @@ def one_box(program: Program, order: NDArray[np.int64]) -> OneBox:
     inputs = np.flatnonzero(operations == codes.INPUT)
     constant = operations == codes.CONSTANT
     low, high, below, above, error = (np.zeros(nodes) for _ in range(5))
+    known = constant & np.isfinite(tape.values)
     for end in (low, high, below, above):
-        end[constant] = tape.values[constant]
+        end[constant], end[known] = np.nan, tape.values[known]
     steep_low, steep_high = np.zeros(layout.size), np.zeros(layout.size)
     # An input is itself: its one derivative stays as it is.
     for end in (steep_low, steep_high):
@@ -318,8 +319,7 @@ def _compiled(version: int) -> Any:  # noqa: C901
             else:
                 ask(box, k, effort)
                 continue
-            known = abs(a) < np.inf and abs(b) < np.inf and abs(c) < np.inf and abs(d) < np.inf
-            if not (known and abs(e) < np.inf and abs(f) < np.inf):
+            if not (a == a and c == c and abs(e) < np.inf and abs(f) < np.inf):
                 ask(box, k, effort)
                 continue
             low[k], high[k] = e, f
