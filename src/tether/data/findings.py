@@ -117,9 +117,9 @@ class LogReport:
             )
         if self.spikes:
             yield (
-                f"look: {shorten(self.first_spike)} ({such(self.spikes, 'row')}). A glitch may set the "
-                "range of the operating box and is measured by like any row, although box bounds do not "
-                "learn from it: leave its value empty and drop it with `drop_invalid` (`--drop-invalid`)"
+                f"look: {shorten(self.first_spike)} ({such(self.spikes, 'row')}). A glitch is "
+                "measured by like any row, although with box bounds it sets no range and nothing is learned "
+                "from it: leave its value empty and drop it with `drop_invalid` (`--drop-invalid`)"
             )
 
     def _sampled(self) -> Iterator[str]:

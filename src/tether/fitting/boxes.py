@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling
+from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling, without_glitches
 from tether.evidence import Evidence, Question, Statistical
 from tether.fitting.config import (
     FitConfig,
@@ -221,10 +221,11 @@ def better(found: Sequence[Expanded], aim: Aim) -> Expanded:
 def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:
     """M's target over the operating box."""
     train = problem.split.train
-    # Not what is kept for testing, of which the box will be asked how much it covers.
-    seen, probes = (
-        np.concatenate([part.inputs for part in parts[:2]]) for parts in (problem.data, problem.probes)
-    )
+    # Not what is kept for testing, of which the box will be asked how much it covers; and no glitch: one is
+    # enough to make the box, and delta with it, useless.
+    split = problem.split
+    seen = np.concatenate([without_glitches(part).inputs for part in (split.train, split.validation)])
+    probes = np.concatenate([part.inputs for part in problem.probes[:2]])
     # Probes may be jittered data: those beyond what was declared are simply not covered.
     inside = _within(probes, train.schema, config.domain)
     lower, upper = operating_box(np.concatenate([seen, probes[inside]]), train.schema, config.domain)

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether.data import Array, Jitter, Probes, Scaling, Split, Target, Transitions, find_glitches, fit_scaling
+from tether.data import (
+    Array,
+    Jitter,
+    Probes,
+    Scaling,
+    Split,
+    Target,
+    Transitions,
+    find_glitches,
+    fit_scaling,
+    without_glitches,
+)
 from tether.fitting.config import (
     FitConfig,
     check_angles,
@@ -104,7 +115,9 @@ def prepare(
         resolve_decreasing(config.decreasing, transitions.schema, trusted)
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
     if isinstance(probes, Jitter):
-        own = Probes.from_jitter(split.train, spread=probes.spread, count=probes.count, seed=config.seed)
+        own = Probes.from_jitter(
+            without_glitches(split.train), spread=probes.spread, count=probes.count, seed=config.seed
+        )
         try:
             return _asked(transitions, split, trusted, own, config, reporter)
         except TrustedModelError:  # nobody asked for those beyond where M has an answer
@@ -141,7 +154,7 @@ def _asked(
     answered = np.split(answers, np.cumsum([len(piece) for piece in pieces])[:-1])
     data = [Part(p.inputs, a, p.next_states) for p, a in zip(rows, answered[:3], strict=True)]
     omega = [Part(p.inputs, a) for p, a in zip(probe_sets, answered[3:], strict=True)]
-    scaling = fit_scaling(np.concatenate([data[0].inputs, omega[0].inputs]))
+    scaling = fit_scaling(np.concatenate([without_glitches(split.train).inputs, omega[0].inputs]))
     return Problem(transitions, split, trusted, tuple(data), tuple(omega), probe_sets, scaling)  # type: ignore[arg-type]
 
 
