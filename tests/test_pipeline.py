@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,6 +202,18 @@ def test_probes_of_other_columns_are_refused():
     probes = Probes.from_arrays(np.zeros((5, 3)), np.zeros((5, 2)), schema=other)
     with pytest.raises(ValueError, match="`probes` must have the inputs of the transitions"):
         tether.fit(transitions, trusted=parked_car.unicycle, probes=probes)
+
+
+@pytest.mark.parametrize("probes", [{"speed": 0.0}, "speed=0", np.zeros((5, 5))])
+def test_probes_of_another_kind_are_refused_with_what_makes_them(probes: Any):
+    transitions = parked_car.drive(episodes=4, steps=10)
+    with pytest.raises(
+        TypeError, match=r"`probes` must be Probes or a Jitter; got .*`tether\.Probes\.from_box"
+    ):
+        tether.fit(transitions, trusted=parked_car.unicycle, probes=probes)
+    frame: Any = {"speed": [1.0]}
+    with pytest.raises(TypeError, match=r"`like` must be Transitions; got dict\..*`tether\.read_log`"):
+        Probes.from_box({"speed": 0.0}, count=5, like=frame)
 
 
 def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):

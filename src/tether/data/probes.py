@@ -90,6 +90,10 @@ class Probes:
             emphasis: regions that receive a share of the probes of their own.
             seed: of the draw.
         """
+        if not isinstance(like, Transitions):
+            raise TypeError(
+                f"`like` must be Transitions; got {type(like).__name__}. Read a log with `tether.read_log`."
+            )
         check_probes(count, like.schema)
         check_seed("seed", seed)
         shares = [region.share for region in emphasis]

@@ -107,6 +107,12 @@ def prepare(
     """Splits D by episode and Ω by row, checks M, and asks it about every row once."""
     trusted = as_trusted(trusted)
     # These raise before M is asked anything.
+    if not isinstance(probes, Probes | Jitter):
+        raise TypeError(
+            f"`probes` must be Probes or a Jitter; got {type(probes).__name__}. Draw them in a box, "
+            "`tether.Probes.from_box({'speed': 0.0}, count=2000, like=data)` with Transitions as data, or "
+            "read a file, `tether.read_probes`."
+        )
     check_angles(transitions, config.not_angles)
     resolve_target(config.target, transitions)
     resolve_budget(config.delta, transitions.schema)
