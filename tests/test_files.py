@@ -137,7 +137,7 @@ def test_csv_files_as_programs_write_them(tmp_path: Path, content: bytes) -> Non
         (b"x,u\n1,2\n3\n", r"must have 2 fields in every row; got 1 at row 1"),
         (b"x,u\n1,2,3\n", r"must have 2 fields in every row; got 3 at row 0"),
         (b"x,u\n1,2\n3,fast\n", r"must hold numbers; got 'fast' at row 1, column 'u'"),
-        (b"x,u\n1,2\n3,\n", r"must be finite; got nan at row 1, column 'u'"),
+        (b"x,u\n1,\n3,2\n", r"must be finite; got nan at row 0, column 'u'"),
         (b"x,u\n1,2\n-inf,3\n", r"must be finite; got -inf at row 1, column 'x'"),
         (b"x,u\n1,2\nNaN,3\n", r"must be finite; got nan at row 1, column 'x'"),
         (b"x,u,x\n1,2,3\n", r"must name each column once; got 'x' twice"),

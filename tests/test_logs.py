@@ -449,6 +449,33 @@ def test_invalid_rows_are_dropped_counted_and_not_joined_across() -> None:
         read(data)
 
 
+@pytest.mark.parametrize("drop", [False, True])
+def test_the_last_row_of_an_episode_needs_no_controls(drop: bool) -> None:
+    """So a simulator ends: with a state, after which nothing was done."""
+    rows = [["a", 0, 0, 5], ["b", 0, 10, 6], ["a", 1, 1, 7], ["b", 1, 11, None], ["a", 2, 2, None]]
+    made = read(frame(rows), drop_invalid=drop)
+    assert pairs(made) == [(0.0, 1.0), (1.0, 2.0), (10.0, 11.0)]
+    assert made.controls[:, 0].tolist() == [5.0, 7.0, 6.0] and report(made).invalid == 0
+    held = read(frame(rows), drop_invalid=drop, step=0.5)
+    assert held.controls[:, 0].tolist() == [5.0, 5.0, 7.0, 7.0, 6.0, 6.0]
+
+
+def test_what_else_an_episode_lacks_is_missing() -> None:
+    for rows in (
+        [["a", 0, 0, None], ["a", 1, 1, 7]],
+        [["a", 0, 0, 5], ["a", 1, None, None]],
+        [["a", 0, 0, 5], ["a", 1, 1, 6], ["b", 0, 1, None]],
+        [["a", 0, 0, 5], ["a", 1, 1, float("inf")]],
+    ):
+        with pytest.raises(
+            ValueError, match=r"must be finite; got .* \(1 such value|must be finite; got .*2 such"
+        ):
+            read(frame(rows))
+    named = pandas.DataFrame({"x": [0.0, 1.0], "u": [1.0, None], "y": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="must be finite; got nan at row 1, column 'u'"):
+        read_log(named, states=["x"], controls=["u"], next_states=["y"])
+
+
 def test_without_time_dropped_rows_still_split() -> None:
     made = read_log(pandas.DataFrame({"x": [0, 1, np.inf, 3, 4]}), states=["x"], drop_invalid=True)
     assert pairs(made) == [(0, 1), (3, 4)]

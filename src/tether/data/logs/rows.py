@@ -121,11 +121,13 @@ def _rows_of(table: Table, config: LogConfig, *, paired: bool) -> Rows:
     for name in config.columns:
         find_column(table, name)
     values = read_matrix(table, config.columns, invalid_as_nan=config.drop_invalid)
+    count = len(values)
+    ids, lost = _episodes_of(table, config, count)
+    if paired and config.next_states is None:
+        values = _ended(values, config, ids)
     if not config.drop_invalid:
         _check_finite(values, config.columns)
-    count = len(values)
     times = None if config.time is None else _times_of(table, config, count)
-    ids, lost = _episodes_of(table, config, count)
     # A row of no known episode may belong to any: nothing is joined across it.
     section, order = np.cumsum(lost), np.argsort(ids, kind="stable")
     order = order[~lost[order]]
@@ -143,6 +145,21 @@ def _rows_of(table: Table, config: LogConfig, *, paired: bool) -> Rows:
         ("",),
         (clock or "", uneven),
     )
+
+
+def _ended(values: Array, config: LogConfig, ids: Numbers) -> Array:
+    """With the controls of the row before where the last of an episode lacks its own: they steer nothing."""
+    first = len(config.states)
+    if not np.isnan(values[:, first:]).any():
+        return values
+    order = np.argsort(ids, kind="stable")
+    ends = np.flatnonzero((np.diff(ids[order]) == 0) & (np.diff(ids[order], append=-1)[1:] != 0))
+    before, last = order[ends], order[ends + 1]
+    values = values.copy()
+    values[last, first:] = np.where(
+        np.isnan(values[last, first:]), values[before, first:], values[last, first:]
+    )
+    return values
 
 
 def _times_of(table: Table, config: LogConfig, count: int) -> Array:
