@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tether
+from conftest import cart_rows
 from tether.claims.rollout import rollout
 from tether.claims.tubes import calibrate_system, load_tube, save_tube, tube
 from tether.claims.tubes.limits import EvenLimits
@@ -291,3 +292,27 @@ def test_the_command(model, trusted_file, tmp_path, capsys, monkeypatch):
     assert run([*given, "--steps", "4", "--out", "tube.json"]) == 2
     assert "must be a new file" in capsys.readouterr().err
     assert run([*given, "--controls", "what", "--steps", "4", "--out", "b.json"]) == 2
+
+
+def test_held_out_rows_that_lack_a_value_can_be_dropped(model, trusted_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tether.save(model, "model.safetensors")
+    lines = [",".join(map(repr, row)) for row in cart_rows()]
+    lines[3] = "0,,0.0,0.0"
+    Path("new.csv").write_text("\n".join(["episode,x,v,u", *lines]))
+    given = [
+        "tube",
+        "model.safetensors",
+        "--trusted",
+        f"{trusted_file.name}:frictionless",
+        "--start",
+        "x=0,v=0",
+    ]
+    given += ["--steps", "4", "--out", "tube.json"]
+    with_log = [*given, "--held-out", "new.csv", "--episode", "episode"]
+    assert run(with_log) == 2
+    assert "drop them with `drop_invalid=True` (command line: `--drop-invalid`)" in capsys.readouterr().err
+    assert run([*with_log, "--drop-invalid"]) == 0
+    assert "System tube (statistical)" in capsys.readouterr().out
+    assert run([*given[:-1], "other.json", "--drop-invalid"]) == 2
+    assert "`--drop-invalid` must come with `--held-out`" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tether.cli.learning import DropInvalid
 from tether.cli.parsing import box as parsed_box
 from tether.cli.starting import starting
 from tether.cli.terminal import (
@@ -69,6 +70,7 @@ def tube_command(
     episode: Annotated[
         str | None, typer.Option(help="Column of the held-out data that numbers episodes.")
     ] = None,
+    drop_invalid: DropInvalid = False,
     scheduler: Scheduler = None,
 ) -> None:
     """Sets that hold every rollout of the learned model for many steps, whatever its weights."""
@@ -80,6 +82,8 @@ def tube_command(
             raise ValueError(f"`{path}` must be a new file; it exists and nothing is overwritten.")
     if episode is not None and held_out is None:
         raise ValueError(f"`--episode` must come with `--held-out`; got '{shorten(episode)}' alone.")
+    if drop_invalid and held_out is None:
+        raise ValueError("`--drop-invalid` must come with `--held-out`; got it alone.")
     with starting():
         from dataclasses import replace
 
@@ -101,7 +105,7 @@ def tube_command(
     where = os.path.relpath(model_file(model).resolve(), out.resolve().parent)
     found = replace(found, about={**found.about, "model": where})
     if held_out is not None:
-        system = _system(learned, found, held_out, alpha, episode, policy)
+        system = _system(learned, found, held_out, alpha, policy, episode=episode, drop_invalid=drop_invalid)
         found = replace(found, system=system)
     tried = attack_tube(learned, found, rollouts=2000, policy=policy, carried=rule)
     paths = _some_paths(learned, found, policy, rule)
@@ -282,22 +286,21 @@ def _needed(steps: int | None) -> int:
 
 
 def _system(
-    model: Model, found: Any, held_out: Path, alpha: float, episode: str | None, policy: Any
+    model: Model, found: Any, held_out: Path, alpha: float, policy: Any, **reading: Any
 ) -> dict[str, Any]:
     """Ends of the system tube around the model's own rollouts from the middles of the starts."""
     import numpy as np
 
     from tether.claims.tubes import calibrate_system, nominal
-    from tether.data.logs import read_transitions
+    from tether.data.logs import read_log
 
     if policy is not None:
         raise ValueError("`--held-out` must come with a sequence of controls; got feedback.")
     schema = model.schema
     if not schema.rolls_out:
         raise ValueError("`--held-out` must come with a model that predicts every state; this one does not.")
-    data = read_transitions(
-        held_out, states=schema.states, controls=schema.controls, angles=schema.angles, episode=episode
-    )
+    columns = {"states": schema.states, "controls": schema.controls, "angles": schema.angles}
+    data = read_log(held_out, **columns, **reading)
     band = calibrate_system(model, data, steps=found.steps, alpha=alpha)
     lower, upper = found.start
     known = found.controls
