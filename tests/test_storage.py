@@ -91,6 +91,11 @@ def test_saving_what_was_loaded_changes_nothing(saved: Path) -> None:
     assert again.read_bytes() == saved.read_bytes()
 
 
+def test_a_folder_that_is_not_there_is_named(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"absent/m\.safetensors` must be in a folder; .*Make it first"):
+        tether.save(tether.load(saved), tmp_path / "absent" / "m.safetensors")
+
+
 def test_the_folder_of_a_run_is_its_model(saved: Path, cart: Transitions) -> None:
     assert_same_predictions(tether.load(saved), tether.load(saved.parent), cart)
     (saved.parent / "checkpoints").mkdir()

@@ -256,6 +256,11 @@ def test_a_page_calls_proved_what_is(found):
         assert ("What is proved" in text) is (evidence == "proved")
 
 
+def test_a_folder_that_is_not_there_is_named(found, tmp_path):
+    with pytest.raises(tether.StorageError, match=r"absent/t\.json` must be in a folder; .*Make it first"):
+        save_tube(found, tmp_path / "absent" / "t.json")
+
+
 def test_the_command(model, trusted_file, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tether.save(model, tmp_path / "model.safetensors")

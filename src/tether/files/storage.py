@@ -28,7 +28,7 @@ from tether.files.modelfile import (
 )
 from tether.foundation.atomic import content_digest as _digest
 from tether.foundation.atomic import read_tensors, write_tensors
-from tether.foundation.documents import model_file
+from tether.foundation.documents import model_file, require_folder
 from tether.foundation.errors import StorageError
 from tether.geometry.boxtree import BoxTree
 from tether.geometry.cells import Cells
@@ -44,6 +44,7 @@ from tether.trusted.affine import AffineModel
 def save(model: Model, path: str | Path) -> None:
     """Writes `model` to one safetensors file, whole or not at all."""
     path, frame, kind = Path(path), model.frame, model.tether.kind
+    require_folder(path)
     tensors = {f"network.{name}": value for name, value in model.network.state_dict().items()}
     arrays = {
         "frame.inputs.center": frame.inputs.center,

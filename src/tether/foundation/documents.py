@@ -55,6 +55,12 @@ def require_file(path: Path) -> None:
     raise StorageError(f"`{path}` must be a file; {found}. Check the path.")
 
 
+def require_folder(path: Path) -> None:
+    """Raises unless a file could be made there."""
+    if not path.parent.is_dir():
+        raise StorageError(f"`{path}` must be in a folder; there is no `{path.parent}`. Make it first.")
+
+
 def model_file(path: Path) -> Path:
     """The file itself, or that of a finished run's folder."""
     if not path.is_dir():

@@ -40,6 +40,7 @@ def tether_digest(model: Model) -> str | None:
 
 def save_tube(found: Tube, path: str | Path) -> None:
     """Writes a tube, whole or not at all."""
+    what.require_folder(Path(path))
     write_json(Path(path), as_dict(found))
 
 
