@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import subprocess
 import sys
 from functools import cache
 
@@ -134,3 +135,9 @@ def test_without_gymnasium_one_line_says_what_to_install(monkeypatch):
         ImportError, match=r"must have gymnasium.*Run `pip install 'tether-dynamics\[gymnasium\]'`"
     ):
         importlib.import_module("tether.envs")
+
+
+def test_its_pages_write_it_after_a_bare_import():
+    code = "import tether; print(tether.envs.ModelEnv.__name__, tether.export.export.__name__)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["ModelEnv", "export"]

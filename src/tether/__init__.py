@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tether.foundation.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tether import envs as envs
+    from tether import export as export
     from tether.claims.attack import Attack, attack
     from tether.claims.certificate import certify
     from tether.claims.claims import Certificate
@@ -139,11 +141,14 @@ _HOMES = {
     "trusted.loading": ("load_trusted",),
     "verification": ("Verification",),
 }
+_MODULES = ("envs", "export")
 _PLACES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Imports what is asked for, and only then: the command line must be able to say that it was stopped."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_PLACES[name]), name)
