@@ -1,6 +1,7 @@
 """The whole way, from Python, on the embedded car and on a system whose outputs are not its states."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,11 @@ from tether.data import Probes, Schema, Transitions, make_schema
 from tether.fitting import (
     CONSTRAINED,
     HARDNET,
+    TETHERED,
     VANILLA,
     FitConfig,
     build,
+    build_for,
     judge,
     learn_method,
     measure_trusted,
@@ -214,6 +217,20 @@ def test_probes_of_another_kind_are_refused_with_what_makes_them(probes: Any):
     frame: Any = {"speed": [1.0]}
     with pytest.raises(TypeError, match=r"`like` must be Transitions; got dict\..*`tether\.read_log`"):
         Probes.from_box({"speed": 0.0}, count=5, like=frame)
+
+
+@pytest.mark.parametrize("bounds", ["affine", "interval"])
+def test_the_step_that_compiles_says_so(problem, bounds):
+    titles = []
+
+    @contextmanager
+    def reporter(title):
+        titles.append(title)
+        yield lambda done, total: None
+
+    config = replace(SMALL, bounds=bounds, evidence="proved")
+    build_for(problem, TETHERED if bounds == "affine" else CONSTRAINED, config, reporter=reporter)
+    assert any("the first time: compiling" in title for title in titles)
 
 
 def test_hardnet_projects_increments_onto_the_tethers_bounds(problem, tmp_path):

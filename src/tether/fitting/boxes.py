@@ -134,7 +134,7 @@ def build_boxes(
     """
     question = _question(problem, config, pinned)
     schema, budget = question.schema, resolve_budget(config.delta, question.schema)
-    with reporter("What M's code allows"):  # the first time on a machine, a minute or two of compiling
+    with reporter("What M's code allows (the first time: compiling)"):  # a minute or two, once on a machine
         evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
         question = _widened(question, evidence, config)
     near = np.maximum(_NEAR_DATA * unexplained_share(problem, config.seed), _FINEST_NEAR_DATA)

@@ -115,7 +115,7 @@ def _build_interval(problem: Problem, config: FitConfig, partition: Partition, r
     sampling = config.sampling.seeded(config.seed)
     box = cells.box_lower, cells.box_upper
     question = Question(problem.trusted, train.schema, target, *box, sampling=sampling)
-    with reporter("What M's code allows"):  # the first time on a machine, a minute or two of compiling
+    with reporter("What M's code allows (the first time: compiling)"):  # a minute or two, once on a machine
         evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
     common = (cells, problem.trusted, train.schema, target)
     bounds = bound_by_intervals(
