@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TRUSTED_SOURCE, cart_rows, write_csv
+from tether.cli.starting import interruptible
 
 SLOW = '''
 import time
@@ -71,6 +73,18 @@ def test_while_it_trains(folder: Path) -> None:
     code, errors = interrupted(folder, arguments, until=folder / "b" / "metrics.jsonl")
     assert_one_line(code, errors)
     assert "--resume" in errors
+
+
+def test_nothing_is_said_of_one_that_a_callback_swallows(capfd) -> None:
+    pressing = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+    with interruptible() as interruption:
+        pressing()
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(10)  # until it comes again
+    assert interruption.asked
+    interruption.heard()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert capfd.readouterr().err == ""
 
 
 def test_while_workers_evaluate_a_slow_model(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ def starting() -> Iterator[None]:
 class Interruption:
     """What Ctrl-C sets off: an interruption, and again each second until it is heard.
 
-    Compiled code swallows one now and then, where it calls back.
+    Compiled code swallows one now and then, where it calls back; nothing is said of it: there is another.
     """
 
     def __init__(self) -> None:
@@ -61,10 +62,12 @@ def interruptible() -> Iterator[Interruption]:
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    before = signal.signal(signal.SIGINT, interruption)
+    before, telling = signal.signal(signal.SIGINT, interruption), sys.unraisablehook
+    sys.unraisablehook = lambda told: None if told.exc_type is KeyboardInterrupt else telling(told)
     try:
         yield interruption
     finally:
+        sys.unraisablehook = telling
         if not interruption.asked:
             signal.signal(signal.SIGINT, before)
 
