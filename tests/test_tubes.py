@@ -318,6 +318,9 @@ def test_held_out_rows_that_lack_a_value_can_be_dropped(model, trusted_file, tmp
     assert run(with_log) == 2
     assert "drop them with `drop_invalid=True` (command line: `--drop-invalid`)" in capsys.readouterr().err
     assert run([*with_log, "--drop-invalid"]) == 0
-    assert "System tube (statistical)" in capsys.readouterr().out
+    told, shown = " ".join(capsys.readouterr().out.split()), Path("tube.html").read_text()
+    assert "System tube (statistical)" in told
+    for which in ("model tube", "system tube (statistical)"):
+        assert f"Half-width of the {which} after step" in told and f"Boxes of the {which} by step" in shown
     assert run([*given[:-1], "other.json", "--drop-invalid"]) == 2
     assert "`--drop-invalid` must come with `--held-out`" in capsys.readouterr().err

@@ -169,7 +169,8 @@ def _tell(found: Adaptation, band: dict[str, Any] | None) -> None:
         )
         for name, before in found.before.items()
     ]
-    heads = ("output", "before", "now", "weights", "new rows outside the band")
+    band_then = "new rows outside the old band" if found.regrown else "new rows outside the band"
+    heads = ("output", "before", "now", "weights", band_then)
     console.print(rich_table(Grid("Error on held-out new episodes (root mean square)", heads, tuple(rows))))
     if found.in_domain < 1:
         say(f"{1 - found.in_domain:.2%} of new rows lie outside the domain; only a new fit can widen it.")

@@ -198,10 +198,23 @@ def attack_tube_file(
 
 
 def _show(found: Any) -> None:
+    told = [("Half-width after step", found.ends)]
+    if found.system is not None:
+        told = [("Half-width of the model tube after step", found.ends)]
+        ends = found.system["lower"], found.system["upper"]
+        told.append(("Half-width of the system tube (statistical) after step", ends))
+    for title, (lower, upper) in told:
+        _show_widths(found, title, 0.5 * (upper - lower))
+    for line in (found.words, *([found.system["words"]] if found.system is not None else [])):
+        say(line)
+    if not found.complete:
+        say(_LONGER[found.weights is None])
+
+
+def _show_widths(found: Any, title: str, half: Any) -> None:
+    """Of a few steps, of whichever tube is widest: half-widths (tubes, T + 1, states)."""
     from tether.report.tables import Grid, rich_table
 
-    lower, upper = found.ends
-    half = 0.5 * (upper - lower)
     reached = [t for t in range(found.steps + 1) if (half[:, t] == half[:, t]).all()]
     shown = sorted({1, found.steps // 4, found.steps // 2, found.steps, max(reached, default=0)} - {0})
     rows = []
@@ -210,11 +223,7 @@ def _show(found: Any) -> None:
         rows.append((str(t), *("ended" if cell != cell else f"{cell:.4g}" for cell in cells.tolist())))
     units = [found.schema.unit(name) for name in found.schema.states]
     heads = [f"{n} [{u}]" if u else n for n, u in zip(found.schema.states, units, strict=True)]
-    console.print(rich_table(Grid("Half-width after step", ("step", *heads), tuple(rows))))
-    for line in (found.words, *([found.system["words"]] if found.system is not None else [])):
-        say(line)
-    if not found.complete:
-        say(_LONGER[found.weights is None])
+    console.print(rich_table(Grid(title, ("step", *heads), tuple(rows))))
 
 
 _LONGER = {

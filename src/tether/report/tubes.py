@@ -74,7 +74,12 @@ def tube_page(found: Tube, figure: Figure, *, command: str, versions: dict[str, 
     ]
     if found.system is not None:
         sections.append(Section("What is statistical", [str(found.system["words"])]))
-    sections.append(Section("Boxes", _few(found), [_grid(found)]))
+    grids = [_grid(found, "Boxes by step", *found.ends)]
+    if found.system is not None:
+        title = "Boxes of the system tube (statistical) by step"
+        grids = [_grid(found, "Boxes of the model tube by step", *found.ends)]
+        grids.append(_grid(found, title, found.system["lower"], found.system["upper"]))
+    sections.append(Section("Boxes", _few(found), grids))
     lead = f"{found.steps} steps ahead, from {len(found)} start{'s' if found.many else ''}. {found.words}"
     return page("Tether: tube", lead, sections, command=command, versions=versions)
 
@@ -104,8 +109,7 @@ def _few(found: Tube) -> list[str]:
     return [text] if text else []
 
 
-def _grid(found: Tube) -> Grid:
-    lower, upper = found.ends
+def _grid(found: Tube, title: str, lower: Array, upper: Array) -> Grid:
     heads = ["step"] + [f"{name} {end}" for name in found.schema.states for end in ("from", "to")]
     rows = []
     for t in range(min(found.steps + 1, _MOST_ROWS)):
@@ -113,4 +117,4 @@ def _grid(found: Tube) -> Grid:
             break
         pairs = zip(lower[0, t], upper[0, t], strict=True)
         rows.append((str(t), *(f"{end:.6g}" for pair in pairs for end in pair)))
-    return Grid("Boxes by step", tuple(heads), tuple(rows))
+    return Grid(title, tuple(heads), tuple(rows))
