@@ -118,7 +118,7 @@ class LogReport:
         if self.spikes:
             yield (
                 f"look: {shorten(self.first_spike)} ({such(self.spikes, 'row')}). A glitch is "
-                "measured by like any row, although with box bounds it sets no range and nothing is learned "
+                "measured by like any row and may stretch the operating box, although nothing is learned "
                 "from it: leave its value empty and drop it with `drop_invalid` (`--drop-invalid`)"
             )
 

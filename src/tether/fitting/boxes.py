@@ -221,8 +221,8 @@ def better(found: Sequence[Expanded], aim: Aim) -> Expanded:
 def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:
     """M's target over the operating box."""
     train = problem.split.train
-    # Not what is kept for testing, of which the box will be asked how much it covers; and no glitch: one is
-    # enough to make the box, and delta with it, useless.
+    # Not what is kept for testing, of which the box will be asked how much it covers; and no glitch that
+    # its own part of the rows is long enough to tell: one makes the box, and delta with it, useless.
     split = problem.split
     seen = np.concatenate([without_glitches(part).inputs for part in (split.train, split.validation)])
     probes = np.concatenate([part.inputs for part in problem.probes[:2]])
