@@ -119,7 +119,7 @@ class LogReport:
             yield (
                 f"look: {shorten(self.first_spike)} ({such(self.spikes, 'row')}). A glitch is "
                 "measured by like any row and may stretch the operating box, although nothing is learned "
-                "from it: leave its value empty and drop it with `drop_invalid` (`--drop-invalid`)"
+                "from it with box bounds: leave it empty and drop it with `drop_invalid` (`--drop-invalid`)"
             )
 
     def _sampled(self) -> Iterator[str]:
