@@ -83,6 +83,9 @@ def test_a_few_glitches_decide_nothing() -> None:
     assert model.frame.inputs.scale[0] < 100
     inside = model.predict(test.states, test.controls, details=True)
     assert inside.in_domain.all() and inside.delta.max() < 1  # 5,000 where scales and box knew of them
+    # Nor do those of validation rows, too few by themselves to tell what is usual, stretch the box.
+    assert len(whole.validation) < 300 and np.abs(whole.validation.states).max() > 1000
+    assert np.ptp([model.bounds.tree.lower, model.bounds.tree.upper], axis=0)[0] < 100
     share = error(model.predict, test) / error(trusted, test)
     assert share[0] <= 1.01
     assert share[1] < 0.6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def observed(rng: np.random.Generator, episodes: int, rows: int, cells: int) -> 
     episode = np.repeat(np.arange(episodes), rows)
     level = rng.uniform(0.5, 1.5, episodes)[episode]
     distance = np.abs(rng.normal(size=(len(cell), 2))) * (level * (1 + cell))[:, None] * [1.0, 1e-3]
-    return Spread(cell, distance, episode, np.ones(len(cell)))
+    return Spread(cell, distance, episode, np.ones(len(cell), dtype=bool), np.ones(len(cell)))
 
 
 def test_new_episodes_lie_in_the_band() -> None:
@@ -50,6 +52,20 @@ def test_a_glitch_does_not_set_the_room() -> None:
     after, band = calibrate_room(cells, seen, alpha=0.01)
     np.testing.assert_allclose(after, before, rtol=0.25)
     assert set(band.rows) == {7, 1234}
+
+
+def test_glitches_that_are_known_set_no_room_and_are_counted() -> None:
+    """More of them than what is left to the next episodes, and so many that alpha itself is theirs."""
+    rng = np.random.default_rng(2)
+    cells, seen = chain(8), observed(rng, 40, 100, 8)
+    before, _ = calibrate_room(cells, seen, alpha=0.01)
+    for share, inside in ((0.008, 0.99), (0.03, 0.97)):
+        sound = np.arange(len(seen.cell)) % round(1 / share) > 0
+        spoilt = replace(seen, distance=np.where(sound[:, None], seen.distance, 1e6), sound=sound)
+        after, band = calibrate_room(cells, spoilt, alpha=0.01)
+        assert (after <= 2 * before).all()
+        assert band.inside == pytest.approx(inside, abs=0.002)
+        assert band.probability <= band.inside
 
 
 def test_scale_is_local_and_pools_neighbours() -> None:
@@ -78,7 +94,8 @@ def test_cells_without_data(unseen: str) -> None:
 
 def test_an_exact_model_leaves_no_room() -> None:
     cells = chain(3)
-    seen = Spread(np.zeros(30, dtype=np.int64), np.zeros((30, 1)), np.repeat(np.arange(3), 10), np.ones(30))
+    cell, distance = np.zeros(30, dtype=np.int64), np.zeros((30, 1))
+    seen = Spread(cell, distance, np.repeat(np.arange(3), 10), np.ones(30, dtype=bool), np.ones(30))
     half_width, band = calibrate_room(cells, seen, alpha=0.01)
     assert (half_width == 0).all()
     assert band.rows == ()
@@ -88,7 +105,7 @@ def test_where_probes_close_the_room_less_is_claimed() -> None:
     rng = np.random.default_rng(5)
     cells, seen = chain(8), observed(rng, 40, 100, 8)
     closed = rng.random(len(seen.cell)) < 0.1
-    shut = Spread(seen.cell, seen.distance, seen.episode, np.where(closed, 0.0, 1.0))
+    shut = replace(seen, opening=np.where(closed, 0.0, 1.0))
     _, band = calibrate_room(cells, shut, alpha=0.01)
     assert band.inside == pytest.approx(0.9, abs=0.02)
     assert band.probability <= 0.9
@@ -109,9 +126,7 @@ def test_where_a_delta_closes_the_room_less_is_claimed() -> None:
     rng = np.random.default_rng(7)
     cells, seen = chain(8), observed(rng, 40, 100, 8)
     most = np.quantile(seen.distance, 0.5, axis=0)
-    _, band = calibrate_room(
-        cells, Spread(seen.cell, seen.distance, seen.episode, seen.opening, most), alpha=0.01
-    )
+    _, band = calibrate_room(cells, replace(seen, most=most), alpha=0.01)
     assert band.inside == pytest.approx(0.5, abs=0.02)
 
 
@@ -129,7 +144,7 @@ def test_few_episodes_that_go_their_own_ways_are_not_promised_too_much() -> None
     inside, claimed = [], []
     for _ in range(400):
         cell, distance = rng.integers(0, 5, 25), np.abs(rng.normal(size=(25, 1)))
-        seen = Spread(cell[:5], distance[:5], np.arange(5), np.ones(5))
+        seen = Spread(cell[:5], distance[:5], np.arange(5), np.ones(5, dtype=bool), np.ones(5))
         half_width, band = calibrate_room(cells, seen, alpha=0.05)
         inside.append((distance[5:] <= half_width[cell[5:]]).mean())
         claimed.append(band.probability)

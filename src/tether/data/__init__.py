@@ -5,7 +5,7 @@
 Shapes: ``N`` rows, ``D`` inputs (states then controls), ``P`` outputs.
 """
 
-from tether.data.glitches import find_glitches, joined, without_glitches
+from tether.data.glitches import find_glitches, joined
 from tether.data.probes import Emphasis, Jitter, Probes, check_probes
 from tether.data.scaling import Scaling, fit_scaling
 from tether.data.schema import (
@@ -50,6 +50,5 @@ __all__ = [
     "near",
     "number_episodes",
     "with_radians",
-    "without_glitches",
     "wrap_angle",
 ]

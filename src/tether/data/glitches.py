@@ -62,12 +62,6 @@ def find_glitches(part: Transitions) -> Mask:
     return found
 
 
-def without_glitches(part: Transitions) -> Transitions:
-    """The other rows: what a scale, or the range of a box, may be made of."""
-    wild = find_glitches(part)
-    return part.take(np.flatnonzero(~wild)) if wild.any() else part
-
-
 def spikes_of(values: Array, breaks: Mask, angle: bool) -> list[Spike]:
     """In a column (N,), where stretches begin at breaks (N,)."""
     steps = np.diff(values, prepend=values[:1])

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tether.data import Array, Transitions
+from tether.data import Array, Transitions, find_glitches
 from tether.fitting.boxes import band_record, spread_of
 from tether.fitting.choosing import held_out_gain
 from tether.foundation.documents import shorten
@@ -356,10 +356,11 @@ def _regrow(model: Model, transitions: Transitions) -> int:
         )
     bounds: Any = model.bounds
     settings: Mapping[str, Any] = model.record.get("config", {})
-    inside = transitions.take(bounds.tree.contains(transitions.inputs))
-    if not len(inside):
+    rows = bounds.tree.contains(transitions.inputs)
+    inside, sound = transitions.take(rows), ~find_glitches(transitions)[rows]
+    if not sound.any():
         raise ValueError("`regrow` must have new rows in the operating box; got none. Fit anew.")
-    seen = spread_of([inside], model.cells, bounds, model.frame.target)
+    seen = spread_of([inside], model.cells, bounds, model.frame.target, sound=sound)
     asked, band = calibrate_room(
         model.cells, seen, alpha=settings.get("alpha", 0.01), unseen=settings.get("unseen", "follow")
     )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling, without_glitches
+from tether.data import Array, Box, Schema, Target, Transitions, check_known, fit_scaling
 from tether.evidence import Evidence, Question, Statistical
 from tether.fitting.config import (
     FitConfig,
@@ -177,7 +177,7 @@ def _hopeless(problem: Problem, bounds: AffineBounds) -> str | None:
     part, train = problem.data[0], problem.split.train
     assert part.next_states is not None
     remainder = np.median(bounds.remainder[bounds.tree.find(part.inputs)], axis=0)
-    span = np.where(train.schema.output_angles, 2 * np.pi, np.ptp(part.next_states, axis=0))
+    span = np.where(train.schema.output_angles, 2 * np.pi, np.ptp(part.next_states[problem.sound[0]], axis=0))
     loose = np.divide(remainder, span, out=np.zeros_like(span), where=span > 0)
     worst = int(np.argmax(loose))
     if not loose[worst] > _HOPELESS:
@@ -221,10 +221,9 @@ def better(found: Sequence[Expanded], aim: Aim) -> Expanded:
 def _question(problem: Problem, config: FitConfig, pinned: Array) -> Question:
     """M's target over the operating box."""
     train = problem.split.train
-    # Not what is kept for testing, of which the box will be asked how much it covers; and no glitch that
-    # its own part of the rows is long enough to tell: one makes the box, and delta with it, useless.
-    split = problem.split
-    seen = np.concatenate([without_glitches(part).inputs for part in (split.train, split.validation)])
+    # Not what is kept for testing, of which the box will be asked how much it covers; and no glitch: one is
+    # enough to make the box, and delta with it, useless.
+    seen = problem.observed_inputs
     probes = np.concatenate([part.inputs for part in problem.probes[:2]])
     # Probes may be jittered data: those beyond what was declared are simply not covered.
     inside = _within(probes, train.schema, config.domain)
@@ -272,7 +271,7 @@ def _tolerance(
     problem: Problem, question: Question, budget: Array | None, share: Array | np.float64
 ) -> Array:
     """(P,) remainder that is good enough: a share of what the data show M to be off by."""
-    spread = problem.split.train.target(question.target).std(axis=0)
+    spread = problem.split.train.target(question.target)[problem.sound[0]].std(axis=0)
     tolerance = np.maximum(share * typical_residual(problem), _LEAST_TOLERANCE * spread)
     tolerance = np.maximum(tolerance, np.finfo(np.float64).tiny)
     return tolerance if budget is None else np.minimum(tolerance, 0.5 * budget)
@@ -295,7 +294,7 @@ def unexplained_share(problem: Problem, seed: int) -> Array:
     assert part.next_states is not None
     residual = train.schema.near(part.next_states, part.trusted) - part.trusted
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(residual))[:_MOST_GUESSED_FROM]
+    rows = rng.permutation(np.flatnonzero(problem.sound[0]))[:_MOST_GUESSED_FROM]
     residual, episodes = residual[rows], train.episodes[rows]
     if len(np.unique(episodes)) < 2:
         return np.ones(residual.shape[1])
@@ -328,7 +327,8 @@ def _room(
     parts = (problem.split.train, problem.split.validation)
     target = resolve_target(config.target, problem.split.train)
     asked = bounds if budget is None else replace(bounds, most=budget)
-    seen = spread_of(parts, cells, asked, target, closed=closed)
+    sound = np.concatenate(problem.sound)
+    seen = spread_of(parts, cells, asked, target, sound=sound, closed=closed)
     half_width, band = calibrate_room(cells, seen, alpha=config.alpha, unseen=config.unseen)
     half_width[closed] = 0.0
     return half_width, band
@@ -340,6 +340,7 @@ def spread_of(
     bounds: AffineBounds,
     target: Target,
     *,
+    sound: NDArray[np.bool_],
     closed: NDArray[np.bool_] | None = None,
 ) -> Spread:
     """What transitions show beside A, and how much of a half-width there is where they do.
@@ -349,6 +350,7 @@ def spread_of(
         cells: where the data are.
         bounds: A, and the delta asked for.
         target: that these are of.
+        sound: (N,) which of them are no glitches.
         closed: (K,) cells in which M is followed; by default none.
     """
     inputs = np.concatenate([part.inputs for part in parts])
@@ -360,7 +362,7 @@ def spread_of(
     open_ = open_ if closed is None else np.where(closed[cell], 0.0, open_)
     asked = np.isfinite(bounds.most).any()
     most = np.maximum(bounds.most - bounds.remainder[bounds.tree.find(inputs)], 0.0) if asked else np.inf
-    return Spread(cell, distance, episodes, open_, np.asarray(most))
+    return Spread(cell, distance, episodes, sound, open_, np.asarray(most))
 
 
 def _opening(inputs: Array, pinned: Array, scale: Array) -> Array:
@@ -374,9 +376,8 @@ def _opening(inputs: Array, pinned: Array, scale: Array) -> Array:
 
 
 def _touched(problem: Problem, question: Question) -> Array:
-    """(N, D) data and probes in the box, but for what is kept for testing."""
-    parts = [part.inputs for parts in (problem.data, problem.probes) for part in parts[:2]]
-    inputs = np.concatenate(parts)
+    """(N, D) data and probes in the box, but for glitches and for what is kept for testing."""
+    inputs = np.concatenate([problem.observed_inputs, *(part.inputs for part in problem.probes[:2])])
     inside = (inputs >= question.lower) & (inputs <= question.upper)
     return inputs[np.logical_and.reduce(inside, axis=1)]
 

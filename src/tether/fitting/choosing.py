@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tether.data import Array, find_glitches, fit_scaling
+from tether.data import Array, fit_scaling
 from tether.fitting.building import Built
 from tether.fitting.config import FitConfig
 from tether.fitting.methods import Method, TrainedRun, train_method, untrained
@@ -158,7 +158,7 @@ class _Labelled:
         episodes = np.concatenate([part.episodes for part in seen])
         limits, scale = model.limits(inputs), frame.outputs.scale
         wanted = (schema.near(target, limits.anchor) - limits.anchor) / scale
-        sound = ~np.concatenate([find_glitches(part) for part in seen])
+        sound = np.concatenate(problem.sound)
         weight = sound * weigh_episodes(wanted * sound[:, None], episodes)
         fold = fold_by_episode(episodes, seed=seed)
         rows = torch.from_numpy(inputs).to(frame.input_center.device)

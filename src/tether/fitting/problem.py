@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether.data import (
     Array,
@@ -16,7 +18,6 @@ from tether.data import (
     Transitions,
     find_glitches,
     fit_scaling,
-    without_glitches,
 )
 from tether.fitting.config import (
     FitConfig,
@@ -31,6 +32,8 @@ from tether.foundation.progress import Reporter, silent
 from tether.learning.examples import Examples
 from tether.model import Frame
 from tether.trusted import Function, TrustedModel, as_trusted, check_trusted
+
+Sound = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +66,20 @@ class Problem:
     probe_sets: tuple[Probes, Probes, Probes]
     scaling: Scaling
     """Of the inputs of D and Ω together."""
+    sound: Sound
+    """Which rows of the train and of the validation part are no glitches."""
 
     @property
     def training_inputs(self) -> Array:
         """(N, D) inputs of D and Ω that memories and bounds may be built from."""
-        return np.concatenate([self.data[0].inputs, self.probes[0].inputs])
+        return np.concatenate([self.data[0].inputs[self.sound[0]], self.probes[0].inputs])
 
     @property
     def observed_inputs(self) -> Array:
-        """(N, D) inputs of D, but for what is kept for testing."""
-        return np.concatenate([part.inputs for part in self.data[:2]])
+        """(N, D) inputs of D, but for glitches and for what is kept for testing."""
+        return np.concatenate(
+            [part.inputs[sound] for part, sound in zip(self.data, self.sound, strict=False)]
+        )
 
     @property
     def pinned(self) -> Array:
@@ -91,9 +98,24 @@ class Problem:
             return Frame(self.split.train.schema, target, self.scaling, fit_scaling(observed))
         # Centred on the anchor itself, so that a network that says nothing follows M.
         away = self.split.train.schema.near(observed, anchor) - anchor
-        deviation = fit_scaling(away[~find_glitches(self.split.train)])
+        deviation = fit_scaling(away[self.sound[0]])
         outputs = Scaling(np.zeros_like(deviation.center), deviation.scale)
         return Frame(self.split.train.schema, target, self.scaling, outputs)
+
+
+def sound_rows(split: Split) -> Sound:
+    """Of training and of validation rows, which are no glitches.
+
+    Both are looked at together: one of them alone may be too short to tell what is usual.
+    """
+    parts = split.train, split.validation
+    states, controls, following, episodes = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("states", "controls", "next_states", "episodes")
+    )
+    seen = Transitions.from_arrays(states, controls, following, episodes=episodes, schema=split.train.schema)
+    sound = ~find_glitches(seen)
+    return sound[: len(split.train)], sound[len(split.train) :]
 
 
 def prepare(
@@ -120,12 +142,12 @@ def prepare(
     if config.decreasing:
         resolve_decreasing(config.decreasing, transitions.schema, trusted)
     split = transitions.split(validation=config.validation, test=config.test, seed=config.seed)
+    sound = sound_rows(split)
     if isinstance(probes, Jitter):
-        own = Probes.from_jitter(
-            without_glitches(split.train), spread=probes.spread, count=probes.count, seed=config.seed
-        )
+        around = split.train.take(np.flatnonzero(sound[0]))
+        own = Probes.from_jitter(around, spread=probes.spread, count=probes.count, seed=config.seed)
         try:
-            return _asked(transitions, split, trusted, own, config, reporter)
+            return _asked(transitions, split, sound, trusted, own, config, reporter)
         except TrustedModelError:  # nobody asked for those beyond where M has an answer
             check_trusted(trusted, transitions.inputs, transitions.schema)
             known = np.isfinite(trusted.answers(own.inputs, own.schema)).all(axis=1)
@@ -137,12 +159,13 @@ def prepare(
             f"`probes` must have the inputs of the transitions ({', '.join(transitions.schema.inputs)}); "
             f"got {', '.join(probes.schema.inputs)}."
         )
-    return _asked(transitions, split, trusted, probes, config, reporter)
+    return _asked(transitions, split, sound, trusted, probes, config, reporter)
 
 
 def _asked(
     transitions: Transitions,
     split: Split,
+    sound: Sound,
     trusted: TrustedModel,
     probes: Probes,
     config: FitConfig,
@@ -160,8 +183,9 @@ def _asked(
     answered = np.split(answers, np.cumsum([len(piece) for piece in pieces])[:-1])
     data = [Part(p.inputs, a, p.next_states) for p, a in zip(rows, answered[:3], strict=True)]
     omega = [Part(p.inputs, a) for p, a in zip(probe_sets, answered[3:], strict=True)]
-    scaling = fit_scaling(np.concatenate([without_glitches(split.train).inputs, omega[0].inputs]))
-    return Problem(transitions, split, trusted, tuple(data), tuple(omega), probe_sets, scaling)  # type: ignore[arg-type]
+    scaling = fit_scaling(np.concatenate([data[0].inputs[sound[0]], omega[0].inputs]))
+    parts: Any = tuple(data), tuple(omega)
+    return Problem(transitions, split, trusted, *parts, probe_sets, scaling, sound)
 
 
 def _split_probes(probes: Probes, config: FitConfig) -> tuple[Probes, Probes, Probes]:

@@ -74,6 +74,7 @@ class Spread:
         cell: (N,) of each row.
         distance: (N, P) from M's first-order model.
         episode: (N,) which row belongs to which.
+        sound: (N,) which rows have a say: those that are no glitches.
         opening: (N,) share of the half-width that is open at each row, which probes may close.
         most: (N, P), or what goes for all: half-width that a delta leaves; by default any.
     """
@@ -81,18 +82,23 @@ class Spread:
     cell: Numbers
     distance: Array
     episode: NDArray
+    sound: NDArray[np.bool_]
     opening: Array
     most: Array = field(default_factory=lambda: np.array(np.inf))
 
     def part(self, rows: NDArray[np.bool_]) -> Spread:
         """Some rows."""
-        return Spread(self.cell[rows], self.distance[rows], self.episode[rows], self.opening[rows])
+        given = (self.cell, self.distance, self.episode, self.sound, self.opening)
+        return Spread(*(values[rows] for values in given))
 
 
 def calibrate_room(
     cells: Cells, seen: Spread, *, alpha: float, unseen: Unseen = "follow"
 ) -> tuple[Array, Band]:
     """(K, P) half-widths and the claim that comes with them.
+
+    Glitches set neither scale nor factor, or a few of them would open the room as far as they went; what
+    is claimed counts them like all other rows.
 
     Args:
         cells: where the data are.
@@ -105,10 +111,13 @@ def calibrate_room(
     # Without any spread elsewhere, nothing but M itself is near.
     score = np.divide(seen.distance, scale, out=np.where(seen.distance > 0, np.inf, 0.0), where=scale > 0)
     weight = _weights(seen.episode)
-    # Half of alpha, because the next episodes are others: what is claimed is alpha.
-    factor = np.array([_quantile(column[counted], weight[counted], 1 - alpha / 2) for column in score.T])
-    half_width = factor * local_scale(cells, seen)
-    labelled = _visited(cells, seen.cell)
+    ruling = counted & seen.sound
+    # Half of alpha, because the next episodes are others: what is claimed is alpha, of glitches as well.
+    share = max(1 - alpha / 2, min(1.0, (1 - alpha) / max(float(weight[seen.sound].sum()), alpha)))
+    factor = np.array([_quantile(column[ruling], weight[ruling], share) for column in score.T])
+    usual = seen.part(seen.sound)
+    half_width = factor * local_scale(cells, usual)
+    labelled = _visited(cells, usual.cell)
     widest = half_width[labelled].max(axis=0, initial=0.0)
     half_width[~labelled] = 0.0 if unseen == "follow" else widest
     beyond = np.divide(score, factor, out=np.zeros_like(score), where=factor > 0).max(axis=1, initial=0.0)
@@ -241,7 +250,8 @@ def _elsewhere(cells: Cells, seen: Spread) -> tuple[Array, NDArray[np.bool_]]:
     scale, met = np.empty_like(seen.distance), np.empty(len(fold), dtype=bool)
     for k in np.unique(fold):
         mine = fold == k
-        others = seen.part(~mine) if (~mine).any() else seen
+        usual = ~mine & seen.sound
+        others = seen.part(usual if usual.any() else seen.sound)
         scale[mine] = local_scale(cells, others)[seen.cell[mine]]
         met[mine] = _visited(cells, others.cell)[seen.cell[mine]]
     return scale, met
