@@ -83,8 +83,8 @@ def test_equal_memories():
 
 def test_large_queries_on_threads():
     random = np.random.default_rng(5)
-    inputs, memories = random.normal(size=(9001, 6)), random.normal(size=(700, 6))
-    assert inputs.shape[0] * memories.size > 2e7  # otherwise it is not the threaded path
+    inputs, memories = random.normal(size=(50_001, 6)), random.normal(size=(700, 6))
+    assert inputs.shape[0] * memories.size > 2e8  # otherwise it is not the threaded path
     assert_exact(inputs, memories)
 
 

@@ -32,7 +32,7 @@ GROUP = 8 * BLOCK  # memories that share one stored minimum
 _POINTS = 4  # inputs scored together
 _FAR = 1e15  # inputs farther than this many radii of the memories skip the float32 filter
 _SAFE_RADIUS = 1e140  # memories larger than this, or smaller than its inverse, skip it too
-_SMALL_WORK = 2e7  # multiply-adds below which starting threads costs more than it saves
+_SMALL_WORK = 2e8  # multiply-adds, a few milliseconds, below which starting threads costs more than it saves
 _TORCH_CHUNK = 1 << 20  # distances held at once by `nearest_torch`
 
 
