@@ -108,6 +108,20 @@ def test_a_file_gives_back_the_same_bits(subject, tmp_path):
 
 
 @every
+def test_no_rows_give_no_rows(subject):
+    model = subject.model()
+    none = model.schema.wrap_inputs(np.empty((0, 2)), np.empty((0, 1)))
+    assert model(*tensors(none)).shape == model.predict(*parts(none)).shape == (0, 2)
+    assert model.predict(*parts(none), details=True).delta.shape == (0, 2)
+    for across in (False, True):
+        found = model.linearize(*parts(none), across=across)
+        assert found.states.shape == (0, 2, 2) and found.controls.shape == (0, 2, 1)
+    if subject.single:
+        found = single_precision(model)(*tensors(none.astype(np.float32)))
+        assert found.next_states.shape == found.delta.shape == (0, 2)
+
+
+@every
 def test_a_copy_is_the_same_and_its_own(subject):
     model = subject.model()
     other, inputs = copy.deepcopy(model), subject.inputs()

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from every_model import SUBJECTS, each, every, parts, scaled, tensors
+from every_model import SUBJECTS, Constant, each, every, parts, scaled, tensors
 
 from tether.data import Scaling, make_schema
 from tether.evidence import Proved, Question
@@ -95,6 +95,18 @@ def test_a_derivative_does_not_know_what_it_is_for(subject):
     inputs = torch.from_numpy(subject.inputs()).requires_grad_()
     up, down = (torch.autograd.grad((sign * model(*parts(inputs))).sum(), inputs)[0] for sign in (1, -1))
     assert torch.equal(up, -down)
+
+
+@every
+def test_a_constant_network_has_derivatives(subject):
+    """Those of the state that increments are added to, of limits, or none at all."""
+    model, inputs = subject.model(), subject.inputs(20)
+    model.network = Constant(0.25)
+    for target in ("increment", "next_state"):
+        model.frame.target = target
+        jacobian = jacobian_of(model, inputs)
+        expected, same = steps_of(model, inputs)
+        assert (np.abs(jacobian - expected) <= 1e-5 * (1 + np.abs(expected)))[same].mean() > 0.97
 
 
 @every

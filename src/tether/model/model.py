@@ -348,7 +348,11 @@ class Model(Shown, nn.Module):
 def derivatives_of(following: Tensor, inputs: Tensor, states: int) -> Linearization:
     """Of next states (N, P) by the inputs (N, D) they were computed from, of which so many are states."""
     columns = following.unbind(1)
-    rows = [torch.autograd.grad(column.sum(), inputs, retain_graph=True)[0] for column in columns]
+    rows = [
+        # Of a constant network the limits, or nothing at all, know the inputs.
+        torch.autograd.grad(column.sum(), inputs, retain_graph=True, materialize_grads=True)[0]
+        for column in columns
+    ]
     jacobian = torch.stack(rows, dim=1).cpu().numpy()
     return Linearization(jacobian[:, :, :states], jacobian[:, :, states:])
 

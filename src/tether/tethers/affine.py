@@ -187,7 +187,7 @@ class AffineTether(CellTether):
     def _parts(self, inputs: Tensor, leaf: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """(N, P) A(s) in leaves (N, P), and the half-width of cells (N,) as far as there is room for it."""
         leaves, shape = leaf.flatten(), leaf.shape
-        slope = self.slope.index_select(0, leaves).view(*shape, -1)
+        slope = self.slope.index_select(0, leaves).view(*shape, inputs.shape[1])
         # Summed in the order of the inputs, as `_fill_room` does: the same bits in every batch.
         change = (slope * (inputs - self.reference).unsqueeze(1)).cumsum(dim=2).select(2, -1)
         if self.bent:
@@ -200,19 +200,19 @@ class AffineTether(CellTether):
 
     def _bend(self, inputs: Tensor, leaf: Tensor) -> Tensor:
         """(N, P) what curvatures of leaves (N, P) add at inputs (N, D), summed in the order of the pairs."""
-        leaves, shape = leaf.flatten(), (*leaf.shape, -1)
-        curvature = self.curvature.index_select(0, leaves).view(shape)
+        leaves, shape = leaf.flatten(), (*leaf.shape, inputs.shape[1])
+        curvature = self.curvature.index_select(0, leaves).view(*leaf.shape, len(self.pairs))
         away = inputs.unsqueeze(1) - self.centre.index_select(0, leaves).view(shape)
         one, two = (away.index_select(2, self.pairs.select(1, side)) for side in (0, 1))
         return (curvature * one * two).cumsum(dim=2).select(2, -1)
 
     def _steepness(self, inputs: Tensor, leaf: Tensor) -> Tensor:
         """(N, P, D) the slope of A within leaves (N, P), at inputs (N, D)."""
-        leaves, shape = leaf.flatten(), (*leaf.shape, -1)
+        leaves, shape = leaf.flatten(), (*leaf.shape, inputs.shape[1])
         slope = self.slope.index_select(0, leaves).view(shape)
         if not self.bent:
             return slope
-        curvature = self.curvature.index_select(0, leaves).view(shape)
+        curvature = self.curvature.index_select(0, leaves).view(*leaf.shape, len(self.pairs))
         away = inputs.unsqueeze(1) - self.centre.index_select(0, leaves).view(shape)
         for side in (0, 1):
             along, other = self.pairs.select(1, side), self.pairs.select(1, 1 - side)
