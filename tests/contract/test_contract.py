@@ -219,17 +219,23 @@ def test_what_a_program_asks_must_be_there():
 @each(s for s in SUBJECTS if s.single and s.kind != "affine" and s.operator == "clip")
 def test_in_float32_models_are_exported(subject):
     model = single_precision(subject.model())
-    rows = torch.from_numpy(subject.inputs(20).astype(np.float32))
-
-    class Compute(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, inputs):
-            return tuple(self.model.compute(inputs))
-
+    given = tensors(subject.inputs(20).astype(np.float32))
+    few = [part[:7] for part in given]
     batch = torch.export.Dim("batch", min=2)
-    program = torch.export.export(Compute(), (rows,), dynamic_shapes=({0: batch},))
-    for ours, theirs in zip(program.module()(rows[:7]), model.compute(rows[:7]), strict=True):
+    program = torch.export.export(model, given, dynamic_shapes=({0: batch}, {0: batch}))
+    for ours, theirs in zip(program.module()(*few), model(*few), strict=True):
         assert torch.equal(ours, theirs)
+
+
+@single
+def test_in_float32_everything_known_is_said(subject):
+    model, inputs = single_precision(subject.model()), subject.inputs().astype(np.float32)
+    found = model.predict(*parts(inputs), details=True)
+    np.testing.assert_array_equal(found.next_states, model.predict(*parts(inputs)))
+    for name, known in model(*tensors(inputs))._asdict().items():
+        np.testing.assert_array_equal(getattr(found, name), known.detach().numpy())
+    for part in (found.next_states, found.lower, found.upper, found.delta):
+        assert part.dtype == np.float32 and part.shape == (len(inputs), 2)
+    for weights in any_weights(subject.model()):
+        other = single_precision(weights).predict(*parts(inputs))
+        assert (found.lower <= other).all() and (other <= found.upper).all()

@@ -65,6 +65,11 @@ def test_in_float32_derivatives_are_those_of_float64(subject, factor):
     single, inputs = single_precision(model), subject.inputs().astype(np.float32)
     found, expected = single.linearize(*parts(inputs)), jacobian_of(model, inputs.astype(np.float64))
     jacobian = np.concatenate([found.states, found.controls], axis=2)
+    mapped = torch.func.vmap(
+        torch.func.jacrev(lambda row: single(row[None, :2], row[None, 2:]).next_states[0])
+    )
+    again = mapped(torch.from_numpy(inputs)).detach().numpy()
+    np.testing.assert_allclose(again, jacobian, rtol=1e-3, atol=1e-5 * np.abs(jacobian).max())
     # Rows that rounding moves to the other side of a kink, or of a limit.
     close = np.all(np.abs(jacobian - expected) <= 1e-3 * (1 + np.abs(expected)), axis=(1, 2))
     assert close.mean() > 0.95
@@ -133,6 +138,15 @@ def test_models_are_compiled(subject):
     model, given = subject.model(), tensors(subject.inputs(20))
     torch._dynamo.reset()  # it counts compilations of one `forward`, whichever model they are of
     assert torch.equal(torch.compile(model, backend="aot_eager", fullgraph=True)(*given), model(*given))
+
+
+@each(s for s in SUBJECTS if s.single and s.operator == "clip" and s.kind in ("interval", "affine, angles"))
+def test_in_float32_models_are_compiled(subject):
+    model, given = single_precision(subject.model()), tensors(subject.inputs(20).astype(np.float32))
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)(*given)
+    for ours, theirs in zip(compiled, model(*given), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 @every

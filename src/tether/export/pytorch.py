@@ -101,7 +101,7 @@ class _Single(nn.Module):
         self.model = model
 
     def forward(self, states: Tensor, controls: Tensor) -> dict[str, Tensor]:
-        found = self.model.compute(torch.cat([states, controls], dim=1))
+        found = self.model(states, controls)
         return {name: getattr(found, name) for name in ("next_states", "delta", "in_domain")}
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tether.data import Array, Schema, Target
-from tether.model import Linearization, Model, Operator, constrain
+from tether.model import Linearization, Model, Operator, Prediction, constrain
 from tether.model.model import derivatives_of
 from tether.model.single.boxes import SingleBoxes
 from tether.model.single.interval import SingleInterval
@@ -30,12 +30,16 @@ class SinglePrediction(NamedTuple):
         in_domain: (N,) whether the guarantee covers the row.
         delta: (N, P) float32, distance of `next_states` to M at exactly these inputs; inf outside the domain.
         cell: (N,) the cell that answered: the nearest, or one nearly as near.
+        lower: (N, P) float32, the smallest `next_states` that other weights could give.
+        upper: (N, P) float32, the largest.
     """
 
     next_states: Tensor
     in_domain: Tensor
     delta: Tensor
     cell: Tensor
+    lower: Tensor
+    upper: Tensor
 
 
 def single_precision(model: Model) -> SinglePrecisionModel:
@@ -107,7 +111,10 @@ class SinglePrecisionModel(nn.Module):
             self.register_buffer(name, torch.from_numpy(flags))
 
     def forward(self, states: Tensor, controls: Tensor) -> SinglePrediction:
-        """Predictions at float32 states (N, dx) and controls (N, du)."""
+        """Predictions at float32 states (N, dx) and controls (N, du).
+
+        Where torch compiles, exports or maps it, nothing is looked at: what is no number then gives none.
+        """
         for name, values in (("states", states), ("controls", controls)):
             if values.dtype != torch.float32:
                 raise TypeError(
@@ -117,6 +124,8 @@ class SinglePrecisionModel(nn.Module):
         if self.feature_center.dtype != torch.float32:
             raise TypeError(f"a float32 model must stay one; got {self.feature_center.dtype}. Convert anew.")
         inputs = torch.cat([states, controls], dim=1)
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return self.compute(inputs)
         if not torch.isfinite(inputs).all():
             raise ValueError("inputs must be finite numbers; got NaN or infinity.")
         parts = [self.compute(piece) for piece in inputs.split(max(1, _CHUNK // self.tether.per_row))]
@@ -125,12 +134,20 @@ class SinglePrecisionModel(nn.Module):
             raise ValueError("the network must give numbers; got NaN. Its weights are damaged.")
         return prediction
 
-    def predict(self, states: Single, controls: Single) -> Single:
-        """(N, P) float32 next states of float32 arrays (N, dx) and (N, du)."""
+    @overload
+    def predict(self, states: Single, controls: Single, *, details: Literal[False] = False) -> Single: ...
+
+    @overload
+    def predict(self, states: Single, controls: Single, *, details: Literal[True]) -> Prediction: ...
+
+    def predict(self, states: Single, controls: Single, *, details: bool = False) -> Single | Prediction:
+        """(N, P) float32 next states of float32 arrays (N, dx) and (N, du), or all that is known of them."""
         device = self.feature_center.device
         given = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (states, controls))
         with torch.no_grad():
-            return self(*given).next_states.cpu().numpy()
+            found = self(*given)
+        arrays = {name: part.cpu().numpy() for name, part in found._asdict().items()}
+        return Prediction(**arrays) if details else arrays["next_states"]
 
     def linearize(self, states: Single, controls: Single) -> Linearization:
         """Derivatives of what is computed, by states and controls; see :meth:`Model.linearize`."""
@@ -142,20 +159,22 @@ class SinglePrecisionModel(nn.Module):
         return derivatives_of(following, inputs, dx)
 
     def compute(self, inputs: Tensor) -> SinglePrediction:
-        """The same at float32 inputs (N, D), unchecked and without a branch: what an export records."""
+        """The same at float32 inputs (N, D), unchecked and without a branch."""
         room = self.tether.room(inputs)
         values = self.network(self._features(inputs)).float()
         if self.operator != "sigmoid":
             anchor = torch.zeros_like(values) if self.operator == "project" else room.anchor
             values = anchor + self.output_center + self.output_scale * values
         outputs = constrain(values, room.lower, room.upper, self.operator)
+        lower, upper = room.lower, room.upper
         if self.target == "increment":
             base = torch.where(self.advances >= 0, inputs[:, self.advances], torch.zeros_like(outputs))
-            outputs = base + outputs
+            # Rounding is monotone: adding the same base to numbers in order keeps them in order.
+            outputs, lower, upper = base + outputs, base + lower, base + upper
         delta = (room.spread + UNIT * outputs.detach().abs()) * self.tether.compensation
         delta = torch.where(self.output_angles, delta.clamp_max(HALF_TURN), delta)
         delta = torch.where(room.in_domain[:, None], delta, torch.full_like(delta, torch.inf))
-        return SinglePrediction(outputs, room.in_domain, delta, room.cell)
+        return SinglePrediction(outputs, room.in_domain, delta, room.cell, lower, upper)
 
     def _features(self, inputs: Tensor) -> Tensor:
         angles = self.input_angles
