@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tether.evidence import Proved
 from tether.report.seeds import grouped, values_of
 from tether.report.styles import kind_of
 from tether.report.tables import number, percent, ratio
@@ -62,7 +63,7 @@ def conformance_claims(outcome: Outcome, names: Sequence[str]) -> list[Claim]:
     attacked = max(values_of(runs, "attack_max_ratio"))
     tried = sum(values_of(runs, "attack_evaluations"))
     return [
-        Claim("Tethered's certificates are proved", ", ".join(levels), levels == ["proved"]),
+        Claim("Tethered's certificates are proved", ", ".join(levels), levels == [Proved.name]),
         Claim("… cover at least 99 % of held-out D and Ω", percent(covered), covered >= 0.99),
         Claim("… withstand attack", f"{ratio(attacked)} of delta, {tried:,.0f} inputs", attacked <= 1),
     ]

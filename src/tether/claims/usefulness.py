@@ -72,10 +72,10 @@ def _tighter(model: Model, hopeless: bool) -> str:
     """What to do where M is known too loosely; where that is by far, cutting will not do."""
     if not hopeless:
         order = model.record.get("config", {}).get("order")
-        second = model.bounds.evidence.name == "proved" and order == 1
+        second = model.bounds.evidence.encloses and order == 1
         curved = "Quadratic models, where M is smooth (`order='auto'`, `--order auto`), more leaves"
         return f"{curved if second else 'More leaves'} or a smaller domain would help"
-    sampled = "" if model.bounds.evidence.name != "proved" else "`evidence='statistical'` (`--evidence`), or "
+    sampled = "`evidence='statistical'` (`--evidence`), or " if model.bounds.evidence.encloses else ""
     return (
         f"That is hopelessly loose, and `bounds='direct'` (`--bounds`), which asks M at run time, or "
         f"{sampled}an M of fewer operations or a smaller domain would help"

@@ -17,6 +17,7 @@ import numpy as np
 
 from tether.claims.rollout import Step
 from tether.data import Array
+from tether.evidence import Proved
 from tether.fitting import (
     AUGMENTED_LAGRANGIAN,
     CONSTRAINED,
@@ -282,7 +283,7 @@ def _sections(outcome: Outcome) -> list[Section]:
 
 def _envelopes(outcome: Outcome, seed: int, names: list[str]) -> dict[str, Array]:
     """Metres that a proved certificate allows a car parked at the origin to move, by step."""
-    proved = {n for n, runs in grouped(outcome.runs).items() if runs[0].get("evidence_level") == "proved"}
+    proved = {n for n, runs in grouped(outcome.runs).items() if runs[0].get("evidence_level") == Proved.name}
     arrays = {name: outcome.arrays.get((name, seed), {}) for name in names if name.startswith("Tethered")}
     return {
         name: found["envelope"] for name, found in arrays.items() if name in proved and "envelope" in found
