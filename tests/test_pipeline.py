@@ -290,3 +290,22 @@ def test_an_angle_that_was_not_declared_is_refused(turn, start, remedy):
 def test_not_angles_are_names():
     with pytest.raises(TypeError, match="`not_angles` must be a tuple of names; got the text 'heading'"):
         FitConfig(not_angles="heading")  # type: ignore[arg-type]
+
+
+def test_an_interval_over_which_m_is_not_decided_is_not_proved():
+    """By default: whoever asks for `proved` is told that it cannot be had."""
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(-1, 1, (600, 1)), rng.uniform(-1, 1, (600, 1))
+
+    def stepping(states, controls):
+        return states + np.where(states > 0.1, controls, 0.0)
+
+    following = stepping(states, controls)
+    data = Transitions.from_arrays(states, controls, following, episodes=np.arange(600) // 30)
+    training = TrainingConfig(steps=20, evaluate_every=10)
+    config = FitConfig(bounds="interval", memories=20, hidden=(4,), training=training)
+    model = tether.fit(data, trusted=stepping, config=config)
+    assert model.tether.evidence == "statistical"
+    assert "stepping) cannot be proved: `where` needs a condition that is" in model.record["why"]
+    with pytest.raises(ValueError, match="`where` needs a condition that is the same over each whole box"):
+        tether.fit(data, trusted=stepping, config=replace(config, evidence="proved"))

@@ -53,17 +53,20 @@ def as_evidence(evidence: str | Evidence | None, **numbers: Any) -> Evidence | N
     return replace(level, **given) if level is not None and given else level
 
 
-def strongest(trusted: TrustedModel, kind: str, question: Question) -> tuple[Evidence, str | None]:
+def strongest(
+    trusted: TrustedModel, kind: str, question: Question, *, unproved: str | None = None
+) -> tuple[Evidence, str | None]:
     """The strongest evidence that M allows over a box for bounds of a kind, and in a line why not `proved`.
 
     Args:
         trusted: M.
         kind: of the bounds.
         question: what M is asked, over which box.
+        unproved: why a proof failed that was tried.
     """
-    why = None
+    why = unproved
     for level in LEVELS:
-        lacking = level.lacking(trusted, kind, question)
+        lacking = unproved if unproved and level.encloses else level.lacking(trusted, kind, question)
         if lacking is None:
             return level, why
         why = why or lacking

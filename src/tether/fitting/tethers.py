@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from tether.data import Array, Target
-from tether.evidence import Question
+from tether.evidence import Question, strongest
 from tether.fitting.boxes import Boxed, build_boxes
 from tether.fitting.config import (
     FitConfig,
@@ -17,7 +17,8 @@ from tether.fitting.problem import Problem
 from tether.foundation.progress import Reporter, silent
 from tether.geometry.cells import Cells, build_cells, pin_memories
 from tether.geometry.memories import fit_memories
-from tether.tethers.bounds import Bounds, bound_by_intervals
+from tether.programs import EnclosureError
+from tether.tethers.bounds import Bounds, IntervalBounds, bound_by_intervals
 from tether.tethers.calibration import calibrate
 
 COVERAGE = 0.995
@@ -118,9 +119,20 @@ def _build_interval(problem: Problem, config: FitConfig, partition: Partition, r
     with reporter("What M's code allows (the first time: compiling)"):  # a minute or two, once on a machine
         evidence, why = resolve_evidence(config.evidence, config.bounds, question, problem.observed_inputs)
     common = (cells, problem.trusted, train.schema, target)
-    bounds = bound_by_intervals(
-        *common, inputs=problem.training_inputs, evidence=evidence, sampling=sampling, reporter=reporter
-    )
+
+    def bound() -> IntervalBounds:
+        return bound_by_intervals(
+            *common, inputs=problem.training_inputs, evidence=evidence, sampling=sampling, reporter=reporter
+        )
+
+    try:
+        bounds = bound()
+    except EnclosureError as error:  # over a cell, as where a condition is not decided
+        if config.evidence is not None:
+            raise
+        unproved = f"M ({problem.trusted.name}) cannot be proved: {error}"
+        evidence, why = strongest(problem.trusted, config.bounds, question, unproved=unproved)
+        bounds = bound()
     if evidence.draws:  # fresh ones, after bounds were built from others
         bounds = calibrate(bounds, *common, evidence=evidence, seed=config.seed)
     return Celled(partition, bounds, target, 0.0, why)
