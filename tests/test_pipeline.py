@@ -29,6 +29,7 @@ from tether.fitting import (
 from tether.fitting.config import check_angles
 from tether.learning.config import TrainingConfig
 from tether.model.assembling import constrained_model, unconstrained_model
+from tether.programs import EnclosureError
 from tether_studies import parked_car
 
 SMALL = FitConfig(
@@ -307,5 +308,7 @@ def test_an_interval_over_which_m_is_not_decided_is_not_proved():
     model = tether.fit(data, trusted=stepping, config=config)
     assert model.tether.evidence == "statistical"
     assert "stepping) cannot be proved: `where` needs a condition that is" in model.record["why"]
-    with pytest.raises(ValueError, match="`where` needs a condition that is the same over each whole box"):
+    with pytest.raises(
+        EnclosureError, match="`where` needs a condition that is the same over each whole box"
+    ):
         tether.fit(data, trusted=stepping, config=replace(config, evidence="proved"))
