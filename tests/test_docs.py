@@ -119,3 +119,14 @@ def test_the_site_has_every_page():
     listed = re.findall(r"^ +- [^:\n]+: (\S+)$", (ROOT / "properdocs.yml").read_text(), re.MULTILINE)
     pages = {page for pattern in listed for page in DOCS.glob(pattern)}
     assert pages == set(PAGES[1:])
+
+
+@pytest.mark.parametrize("page", ["how-it-works", "guarantees", "differences", "dependencies", "benchmarks"])
+def test_code_that_a_page_names_is_there(page):
+    ours = [
+        f"/{path.relative_to(ROOT)}"
+        for top in ("src", "tests", "benchmarks", "examples")
+        for path in (ROOT / top).rglob("*.py")
+    ]
+    for name in re.findall(r"`([\w/]+\.py)`", (DOCS / f"{page}.md").read_text()):
+        assert any(path.endswith(f"/{name}") for path in ours), name
