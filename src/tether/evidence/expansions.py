@@ -124,11 +124,13 @@ class Look:
     Attributes:
         values: (N, P), 0 where there is none.
         slopes: (N, P, D), 0 where there are none.
+        known: (N, P) where there are both.
         angles: (P,) which outputs are angles.
     """
 
     values: Array
     slopes: Array
+    known: NDArray[np.bool_]
     angles: NDArray[np.bool_]
 
 
@@ -138,12 +140,14 @@ class Expander(ABC):
     Attributes:
         question: what M is asked, over which box.
         bends: (P, D) along which inputs each output may bend.
+        edges: (E, 3) where a box is best cut rather than in half: an output, an input, and a value of that.
         most_leaves: how many boxes there may be before M is asked too much; None: as many as you like.
         pairs: (Q, 2) inputs that curvatures are of; none where all models are of first order.
     """
 
     bends: NDArray[np.bool_]
     pairs: Pairs = no_pairs()
+    edges: Array = np.empty((0, 3))
     most_leaves: int | None = None
 
     def __init__(self, question: Question) -> None:

@@ -28,10 +28,13 @@ from tether.evidence.ranges import Range, proved_range
 from tether.foundation.executors import current
 from tether.geometry.cells import Cells
 from tether.programs import EnclosureError, Program, evaluate
+from tether.programs.kinks import kinks_of
 from tether.trusted import TrustedModel
 
 _LINEAR = 1e-9
 """Relative width of a derivative up to which it counts as constant over the box; no proof rests on it."""
+_BESIDE = 1e-12
+"""Of an input's range, how far from a kink a box is cut."""
 _LEAVES = 4096
 """Boxes that are proved in one go."""
 
@@ -85,6 +88,7 @@ class _Enclosed(Expander):
         self.bends = np.stack(
             [bending_inputs(part, question.lower, question.upper) for part in self.programs]
         )
+        self.edges = _edges(self.programs, question)
         # Where nothing bends there is nothing to describe by curvatures.
         second = question.order > 1
         self.hessians = [
@@ -115,7 +119,8 @@ class _Enclosed(Expander):
         slopes = 0.5 * (found.jacobian_lower + found.jacobian_upper)
         known = np.isfinite(values) & np.logical_and.reduce(np.isfinite(slopes), axis=2)
         angles = self.question.schema.output_angles
-        return Look(np.where(known, values, 0.0), np.where(known[:, :, None], slopes, 0.0), angles)
+        slopes = np.where(known[:, :, None], slopes, 0.0)
+        return Look(np.where(known, values, 0.0), slopes, known, angles)
 
     def needed(
         self, output: NDArray[np.int64], lower: Array, upper: Array, *, slope: Array, value: Array
@@ -170,6 +175,19 @@ class _Enclosed(Expander):
         raw = np.asarray(question.trusted.function(middle[:, :dx], middle[:, dx:]), dtype=np.float64)
         base = question.schema.base(middle[:, :dx])[:, output] if question.target == "increment" else 0.0
         return 2 * np.pi * np.round((value - (raw[:, output] - base)) / (2 * np.pi))
+
+
+def _edges(programs: list[Program], question: Question) -> Array:
+    """(E, 3) on both sides of each kink, so that only what lies between has one; and where M ends."""
+    found = []
+    for output, program in enumerate(programs):
+        for column, value, ends in kinks_of(program):
+            low, high = question.lower[column], question.upper[column]
+            beside = max(_BESIDE * (high - low), 4 * float(np.spacing(abs(value))))
+            for edge in [value] if ends else [value - beside, value + beside]:
+                if low < edge < high:
+                    found.append((output, column, edge))
+    return np.array(found).reshape(-1, 3)
 
 
 def _pairs(hessians: list[Hessian | None], question: Question) -> Pairs:

@@ -184,8 +184,9 @@ def _asked(
     data = [Part(p.inputs, a, p.next_states) for p, a in zip(rows, answered[:3], strict=True)]
     omega = [Part(p.inputs, a) for p, a in zip(probe_sets, answered[3:], strict=True)]
     scaling = fit_scaling(np.concatenate([data[0].inputs[sound[0]], omega[0].inputs]))
-    parts: Any = tuple(data), tuple(omega)
-    return Problem(transitions, split, trusted, *parts, probe_sets, scaling, sound)
+    parts: Any = tuple(data)
+    probed: Any = tuple(omega)
+    return Problem(transitions, split, trusted, parts, probed, probe_sets, scaling, sound)
 
 
 def _split_probes(probes: Probes, config: FitConfig) -> tuple[Probes, Probes, Probes]:

@@ -32,6 +32,8 @@ _THINNEST = 1e-9
 """Share of the box below which a leaf is not cut further."""
 _STUBBORN = 12
 """Cuts in a row after which a leaf that got no better is not cut further: M jumps in it."""
+_GONE = 4
+"""Such cuts that one counts for after which M is not defined in the middle: it is nowhere there, mostly."""
 _BETTER = 0.9
 _ELSEWHERE = 8
 """One of so many cuts goes to the largest remainder of the box.
@@ -203,6 +205,7 @@ class _Growth:
         outputs = len(self.aim.tolerance)
         self.lower, self.upper = self.expander.question.lower, self.expander.question.upper
         self.bends = self.expander.bends
+        self.edges = self.expander.edges[np.argsort(self.expander.edges[:, 2])]
         self.cut = np.full(outputs, -1)
         self.threshold = np.zeros(outputs)
         self.children = np.full((outputs, 2), -1)
@@ -279,7 +282,7 @@ class _Growth:
             if not able.any():
                 continue
             upper, lower = high[able].copy(), low[able].copy()
-            upper[:, column] = lower[:, column] = 0.5 * low[able, column] + 0.5 * high[able, column]
+            upper[:, column] = lower[:, column] = self._threshold(leaves[able], np.full(able.sum(), column))
             halves = np.concatenate([low[able], lower]), np.concatenate([upper, high[able]])
             left = self.expander.expand(np.tile(output[able], 2), *halves).remainder
             left = left.reshape(2, -1).min(axis=0)
@@ -312,11 +315,11 @@ class _Growth:
         return np.where(able.any(axis=1), np.argmax(weight, axis=1), -1)
 
     def split(self, chosen: Numbers, along: Numbers, held: Numbers) -> _Cuts:
-        """Cuts leaves in half; the left half keeps the leaf's number. Leaves hold so many rows (L,)."""
+        """Cuts leaves in two; the left half keeps the leaf's number. Leaves hold so many rows (L,)."""
         self.beside[chosen] = held[chosen] > 0
         self.beside = np.concatenate([self.beside, self.beside[chosen]])
         rows = np.arange(len(chosen))
-        threshold = 0.5 * self.low[chosen, along] + 0.5 * self.high[chosen, along]
+        threshold = self._threshold(chosen, along)
         low, high = self.low[chosen], self.high[chosen]
         low[rows, along] = threshold
         self.high[chosen, along] = threshold
@@ -329,11 +332,38 @@ class _Growth:
         self.leaves = self.leaves.replaced(
             chosen, self.expander.expand(self.output[both], self.low[both], self.high[both])
         )
-        as_bad = np.isfinite(before) & (self.leaves.remainder[both] > _BETTER * before)
-        tries = np.where(as_bad, np.tile(self.stubborn[chosen], 2) + 1, 0)
+        as_bad = (self.leaves.remainder[both] > _BETTER * before).astype(np.int64)
+        # Where nothing is known, and M may not be defined at all, rows alone are worth going on for.
+        unknown = np.flatnonzero(~(np.isfinite(before) | self.beside[both]))
+        as_bad[unknown] = self._unknown(both[unknown])
+        tries = np.where(as_bad > 0, np.tile(self.stubborn[chosen], 2) + as_bad, 0)
         self.stubborn = np.concatenate([self.stubborn, tries[len(chosen) :]])
         self.stubborn[chosen] = tries[: len(chosen)]
         return _Cuts(chosen, along, threshold, right)
+
+    def _threshold(self, chosen: Numbers, along: Numbers) -> Array:
+        """(K,) where leaves are cut along inputs: at the edge that is next to the middle, or there."""
+        low, high = self.low[chosen, along], self.high[chosen, along]
+        threshold = 0.5 * low + 0.5 * high
+        for output, column in np.unique(self.edges[:, :2], axis=0):
+            rows = np.flatnonzero((self.output[chosen] == output) & (along == column))
+            values = self.edges[(self.edges[:, :2] == (output, column)).all(axis=1), 2]
+            right = np.searchsorted(values, threshold[rows])
+            beside = values[np.clip(right - 1, 0, None)], values[np.clip(right, None, len(values) - 1)]
+            below, above = (np.abs(value - threshold[rows]) for value in beside)
+            nearest = np.where(below < above, *beside)
+            inside = (low[rows] < nearest) & (nearest < high[rows])
+            threshold[rows[inside]] = nearest[inside]
+        return threshold
+
+    def _unknown(self, leaves: Numbers) -> Numbers:
+        """How many cuts in vain one is that made these leaves (K,): 0 where something is known of M now."""
+        left = ~np.isfinite(self.leaves.remainder[leaves])
+        seen = self.expander.look(self.leaves.middle[leaves]) if left.any() else None
+        if seen is None:
+            return left.astype(np.int64)
+        known = seen.known[np.arange(len(leaves)), self.output[leaves]]
+        return np.where(left, np.where(known, 1, _GONE), 0)
 
     def _branch(self, chosen: Numbers, along: Numbers, threshold: Array) -> None:
         """Two nodes below that of each leaf chosen."""

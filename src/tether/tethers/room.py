@@ -88,8 +88,9 @@ class Spread:
 
     def part(self, rows: NDArray[np.bool_]) -> Spread:
         """Some rows."""
-        given = (self.cell, self.distance, self.episode, self.sound, self.opening)
-        return Spread(*(values[rows] for values in given))
+        return Spread(
+            self.cell[rows], self.distance[rows], self.episode[rows], self.sound[rows], self.opening[rows]
+        )
 
 
 def calibrate_room(
