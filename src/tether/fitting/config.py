@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -148,12 +148,12 @@ class FitConfig:
 
 
 _CHOICES = {
-    "target": (None, "next_state", "increment"),
-    "bounds": ("interval", "affine", "direct"),
-    "order": (1, 2, "auto"),
+    "target": (None, *get_args(Target)),
+    "bounds": get_args(TetherKind),
+    "order": get_args(Order),
     "unseen": ("follow", "open"),
     "where": ("box", "data"),
-    "operator": ("sigmoid", "clip", "project"),
+    "operator": get_args(Operator),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import nn
 
@@ -63,11 +63,8 @@ class TrainedRun:
 
 def build_for(problem: Problem, method: Method, config: FitConfig, *, reporter: Reporter = silent) -> Built:
     """The tether of a method."""
-    own = replace(config, bounds=method.tether) if method.tether in _CHOICES else config
+    own = replace(config, bounds=method.tether) if method.tether in get_args(TetherKind) else config
     return build(problem, method.tether, own, target=method.target, reporter=reporter)
-
-
-_CHOICES = ("interval", "affine", "direct")
 
 
 def train_method(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -68,7 +68,7 @@ class TrainingConfig:
 
 
 _CHOICES = {
-    "loss": ("squared_error", "augmented_lagrangian"),
+    "loss": get_args(Loss),
     "schedule": ("cosine", "constant"),
     "dtype": ("float32", "float64"),
 }
