@@ -195,6 +195,11 @@ def test_models_are_exported(subject):
     batch = torch.export.Dim("batch", min=2)
     program = torch.export.export(model, given, dynamic_shapes=({0: batch}, {0: batch}))
     assert torch.equal(program.module()(*few), model(*few))
+    slopes = []
+    for computed in (model, program.module()):
+        rows = torch.cat(few, dim=1).requires_grad_()
+        slopes += torch.autograd.grad(computed(*parts(rows)).sum(), rows)
+    torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)
 
 
 @every
