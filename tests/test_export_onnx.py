@@ -251,7 +251,7 @@ def test_a_torch_program_in_float32_is_the_float32_model(tmp_path):
     program = program_of(learned(hidden=(8,)), "float32").module()
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32))
     found, told = program(rows[:, :2], rows[:, 2:]), single(rows[:, :2], rows[:, 2:])
-    for name in ("next_states", "delta", "in_domain"):
+    for name in ("next_states", "lower", "upper", "delta", "in_domain"):
         assert torch.equal(found[name], getattr(told, name))
 
 

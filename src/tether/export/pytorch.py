@@ -94,7 +94,7 @@ class _Whole(nn.Module):
 
 
 class _Single(nn.Module):
-    """The same of a float32 model, without limits, which nobody sees there."""
+    """The same of a float32 model."""
 
     def __init__(self, model: SinglePrecisionModel) -> None:
         super().__init__()
@@ -102,7 +102,9 @@ class _Single(nn.Module):
 
     def forward(self, states: Tensor, controls: Tensor) -> dict[str, Tensor]:
         found = self.model(states, controls)
-        return {name: getattr(found, name) for name in ("next_states", "delta", "in_domain")}
+        return {
+            name: getattr(found, name) for name in ("next_states", "lower", "upper", "delta", "in_domain")
+        }
 
 
 def _nearest(lookup: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,6 @@ from typing import Any
 
 from tether.report.tables import Grid
 
-UPLOT_VERSION = "1.6.32"
 _EMBEDDED_BYTES = 1_000_000
 """Size up to which an animation is put into the page."""
 # In JSON, so that no data can end the element it stands in, or begin another.
