@@ -184,11 +184,10 @@ def rows(study: str) -> list[str]:
     seeds = sorted({run["seed"] for run in runs}, key=int)
     every, title = len(seeds), f"{title} (seeds {', '.join(seeds)})"
     held = {method: own for method in METHODS if (own := runs_with(runs, method, memories))}
-    found = {method: means(own, _SHORT) for method, own in held.items()}
-    called = THEIRS if "Constrained (paper)" in found else OLDER
+    called = THEIRS if "Constrained (paper)" in held else OLDER
     lines = []
-    for method in found:
-        cells = [_cell(found, method, k) for k in range(len(_SHORT))]
+    for method in held:
+        cells = [_cell(held, method, k) for k in range(len(_SHORT))]
         logs = LOGS.get(study, {})
         # Their constrained model and ours by the same number of memories.
         theirs = called.get(method, "")
@@ -201,34 +200,43 @@ def rows(study: str) -> list[str]:
     return lines
 
 
-def _rivals(found: dict[str, list[float]], column: int) -> dict[str, float]:
-    """A column without M's own distance to itself, which wins nothing; rounding is 0."""
-    return {m: v[column] if v[column] >= _LEAST else 0.0 for m, v in found.items() if m != "Trusted"}
+def _below(one: Runs, other: Runs, column: int) -> bool:
+    """Whether one method is better than another, over the seeds that both were run with."""
+    common = {run["seed"] for run in one} & {run["seed"] for run in other}
+    mine, theirs = (
+        means([run for run in runs if run["seed"] in common], _SHORT)[column] for runs in (one, other)
+    )
+    return (mine if mine >= _LEAST else 0.0) < (theirs if theirs >= _LEAST else 0.0)  # rounding is 0
 
 
-def _cell(found: dict[str, list[float]], method: str, column: int) -> str:
+def _better(held: dict[str, Runs], method: str, column: int) -> list[str]:
+    """Methods that are better than one, without M's own distance to itself, which wins nothing."""
+    return [rival for rival in held if rival != "Trusted" and _below(held[rival], held[method], column)]
+
+
+def _cell(held: dict[str, Runs], method: str, column: int) -> str:
     """Bold where nothing is better, but for rounding; Tethered's place where something is."""
-    text = short(found[method][column])
+    text = short(means(held[method], _SHORT)[column])
     if method == "Trusted":
         return text
-    rivals = _rivals(found, column)
-    better = sum(value < rivals[method] for value in rivals.values())
-    if better == 0:
+    better = _better(held, method, column)
+    if not better:
         return f"**{text}**"
-    return f"{text} (place {better + 1})" if method == "Tethered" else text
+    return f"{text} (place {len(better) + 1})" if method == "Tethered" else text
 
 
 def not_won(study: str) -> list[str]:
     """Columns of a study in which another row than Tethered is the least."""
     title, memories = STUDIES[study]
     runs = runs_of(study)
-    found = {m: means(own, _SHORT) for m in METHODS if (own := runs_with(runs, m, memories))}
+    held = {m: own for m in METHODS if (own := runs_with(runs, m, memories))}
     lost = []
     for column, what in enumerate(("error on D", "distance to M on Ω")):
-        rivals = _rivals(found, column)
-        best, own = min(rivals, key=lambda method: rivals[method]), rivals["Tethered"]
-        if own > rivals[best]:
-            lost.append(f"{title}, {what} ({short(own)}; {best} has {short(rivals[best])})")
+        better = _better(held, "Tethered", column)
+        if better:
+            value = {m: means(held[m], _SHORT)[column] for m in ("Tethered", *better)}
+            best = min(better, key=lambda method: value[method])
+            lost.append(f"{title}, {what} ({short(value['Tethered'])}; {best} has {short(value[best])})")
     return lost
 
 
@@ -237,7 +245,11 @@ def readme_lines() -> list[str]:
     table = [line for study in STUDIES for line in rows(study)]
     lost = [text for study in STUDIES for text in not_won(study)]
     told = f"Where Tethered does not win: {'; '.join(lost)}." if lost else "Tethered wins every column."
-    seeds = f"{_ONE_SEED.strip()} One seed." if any(_ONE_SEED in line for line in table) else ""
+    seeds = (
+        f"{_ONE_SEED.strip()} One seed, over which it is compared."
+        if any(_ONE_SEED in line for line in table)
+        else ""
+    )
     return [*table, "", f"{told} {seeds}".strip()]
 
 
