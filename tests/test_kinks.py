@@ -74,6 +74,13 @@ def test_all_that_is_known_of_a_root_is_in_the_domain_and_little_is_spent_on_the
     assert made.grown.stopped == "nothing left to cut"
 
 
+def test_a_jump_takes_few_leaves():
+    # Between its two edges nothing gets better by cuts along x: 4,096 leaves each were spent there.
+    made = grown(question(lambda x, u: np.where(u > 0.2, 1.0, -1.0) + 0.01 * x * x), 1e-4, most=4000)
+    assert made.grown.stopped == "nothing left to cut"
+    assert len(made.bounds.remainder) < 300
+
+
 def test_where_nothing_is_known_leaves_are_not_cut_without_end():
     # Where M ends is not to be read from its program; 3,500 of 4,000 leaves were spent beyond.
     made = grown(question(lambda x, u: 0.1 * np.sqrt(u * u * u - 0.2 + 0.1 * x)), 1e-5, most=4000)

@@ -32,8 +32,9 @@ _THINNEST = 1e-9
 """Share of the box below which a leaf is not cut further."""
 _STUBBORN = 12
 """Cuts in a row after which a leaf that got no better is not cut further: M jumps in it."""
-_GONE = 4
-"""Such cuts that one counts for after which M is not defined in the middle: it is nowhere there, mostly."""
+_HOPELESS = 4
+"""Such cuts that one counts for after which M is not defined in the middle, where it is nowhere mostly, or
+in a leaf too thin to be cut along an input: around a place where M jumps."""
 _BETTER = 0.9
 _ELSEWHERE = 8
 """One of so many cuts goes to the largest remainder of the box.
@@ -332,7 +333,7 @@ class _Growth:
         self.leaves = self.leaves.replaced(
             chosen, self.expander.expand(self.output[both], self.low[both], self.high[both])
         )
-        as_bad = (self.leaves.remainder[both] > _BETTER * before).astype(np.int64)
+        as_bad = np.where(self.leaves.remainder[both] > _BETTER * before, self._vain(both), 0)
         # Where nothing is known, and M may not be defined at all, rows alone are worth going on for.
         unknown = np.flatnonzero(~(np.isfinite(before) | self.beside[both]))
         as_bad[unknown] = self._unknown(both[unknown])
@@ -356,6 +357,11 @@ class _Growth:
             threshold[rows[inside]] = nearest[inside]
         return threshold
 
+    def _vain(self, leaves: Numbers) -> Numbers:
+        """For how many cuts in vain one counts that made these leaves (K,)."""
+        thin = (self.high - self.low)[leaves] <= _THINNEST * self.extent
+        return np.where((thin & self.bends[self.output[leaves]]).any(axis=1), _HOPELESS, 1)
+
     def _unknown(self, leaves: Numbers) -> Numbers:
         """How many cuts in vain one is that made these leaves (K,): 0 where something is known of M now."""
         left = ~np.isfinite(self.leaves.remainder[leaves])
@@ -363,7 +369,7 @@ class _Growth:
         if seen is None:
             return left.astype(np.int64)
         known = seen.known[np.arange(len(leaves)), self.output[leaves]]
-        return np.where(left, np.where(known, 1, _GONE), 0)
+        return np.where(left, np.where(known, 1, _HOPELESS), 0)
 
     def _branch(self, chosen: Numbers, along: Numbers, threshold: Array) -> None:
         """Two nodes below that of each leaf chosen."""
