@@ -116,3 +116,16 @@ def test_leaves_are_cut_along_what_makes_them_known():
     found = model.predict(states, controls, details=True)
     assert found.in_domain.mean() > 0.95
     assert np.median(found.delta, axis=0).max() < 0.02
+
+
+def test_that_it_was_asked_where_it_has_no_answer_is_nobodys_trouble(recwarn):
+    rng = np.random.default_rng(0)
+    states, controls = rng.uniform(-1, 1, (600, 2)), rng.uniform(-1, 1, (600, 1))
+    states[:, 1] = 0.37 + 0.4 * states[:, 1] ** 2  # a jitter around these asks for a root of less than 0
+    after = halved(states, controls) + 0.01 * np.sin(3 * states)
+    rows = tether.Transitions.from_arrays(states, controls, after, episodes=np.arange(600) // 20)
+    config = tether.FitConfig(leaves=100, hidden=(8,), training=TrainingConfig(steps=10))
+    model = tether.fit(rows, trusted=halved, config=config)
+    assert tether.certify(model, halved).certified
+    assert not tether.attack(model, halved, evaluations=5_000).broken
+    assert not [str(heard.message) for heard in recwarn if heard.category is RuntimeWarning]

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -314,8 +315,11 @@ def _evaluate(function: Function, states: Array, controls: Array, outputs: int) 
     # Read-only, because a model that writes into its arguments on some rare row would corrupt the bounds;
     # copied, because a model may return the same buffer every time.
     states, controls = _read_only(states), _read_only(controls)
+    # Where M has no answer is told, or is of no account: it is asked beyond the data, too.
+    quiet: Any = {kind: "ignore" for kind, what in np.geterr().items() if what == "warn"}
     try:
-        returned = function(states, controls)
+        with np.errstate(**quiet):
+            returned = function(states, controls)
     except (Exception, SystemExit) as error:  # a model that exits would end the program without a word
         if "read-only" in str(error):
             raise TrustedModelError(
