@@ -111,6 +111,8 @@ def study(
 
 def _try_out(plan: Plan, out: Path, jobs: int, part: Literal["search", "ablation"]) -> None:
     """The search for settings, or the ablation of the paper's method, with the one seed for these."""
+    from rich.console import Console
+
     from tether.report.tables import rich_table
     from tether_studies.cli.watching import watching
     from tether_studies.searching import SEED
@@ -132,8 +134,10 @@ def _try_out(plan: Plan, out: Path, jobs: int, part: Literal["search", "ablation
     section = (write_search if part == "search" else write_ablation)(plan, out, command=command)
     for text in section.paragraphs:
         say(text)
-    for grid in section.grids:
-        console.print(rich_table(grid))
+    wide = Console(width=10_000)
+    for table in map(rich_table, section.grids):
+        if wide.measure(table).maximum <= console.width:  # else numbers would be cut off
+            console.print(table)
     say(f"{part}: {out / f'{part}.md'}", wrap=False)
 
 
