@@ -33,8 +33,9 @@ _THINNEST = 1e-9
 _STUBBORN = 12
 """Cuts in a row after which a leaf that got no better is not cut further: M jumps in it."""
 _HOPELESS = 4
-"""Such cuts that one counts for after which M is not defined in the middle, where it is nowhere mostly, or
-in a leaf too thin to be cut along an input: around a place where M jumps."""
+"""Such cuts that one counts for after which M is not defined where it is looked at: nowhere, mostly."""
+_LOOKS = 8
+"""Places in a leaf at which it is looked whether M is defined anywhere."""
 _BETTER = 0.9
 _ELSEWHERE = 8
 """One of so many cuts goes to the largest remainder of the box.
@@ -214,6 +215,7 @@ class _Growth:
         self.output = np.arange(outputs)
         self.beside = np.zeros(outputs, dtype=bool)  # whether what a leaf was cut from held rows
         self.stubborn = np.zeros(outputs, np.int64)  # cuts in a row that left it as bad
+        self.jump = np.zeros(outputs)  # the largest that no cut makes smaller
         self.low = np.repeat(self.lower[None], outputs, axis=0)
         self.high = np.repeat(self.upper[None], outputs, axis=0)
         self.leaves = self.expander.expand(self.output, self.low, self.high)
@@ -333,11 +335,12 @@ class _Growth:
         self.leaves = self.leaves.replaced(
             chosen, self.expander.expand(self.output[both], self.low[both], self.high[both])
         )
-        as_bad = np.where(self.leaves.remainder[both] > _BETTER * before, self._vain(both), 0)
+        as_bad = (self.leaves.remainder[both] > _BETTER * before).astype(np.int64)
         # Where nothing is known, and M may not be defined at all, rows alone are worth going on for.
         unknown = np.flatnonzero(~(np.isfinite(before) | self.beside[both]))
         as_bad[unknown] = self._unknown(both[unknown])
         tries = np.where(as_bad > 0, np.tile(self.stubborn[chosen], 2) + as_bad, 0)
+        tries[self._at_a_jump(both)] = _STUBBORN
         self.stubborn = np.concatenate([self.stubborn, tries[len(chosen) :]])
         self.stubborn[chosen] = tries[: len(chosen)]
         return _Cuts(chosen, along, threshold, right)
@@ -357,19 +360,37 @@ class _Growth:
             threshold[rows[inside]] = nearest[inside]
         return threshold
 
-    def _vain(self, leaves: Numbers) -> Numbers:
-        """For how many cuts in vain one counts that made these leaves (K,)."""
-        thin = (self.high - self.low)[leaves] <= _THINNEST * self.extent
-        return np.where((thin & self.bends[self.output[leaves]]).any(axis=1), _HOPELESS, 1)
+    def _at_a_jump(self, leaves: Numbers) -> Numbers:
+        """Which of leaves (K,) hold little but a jump along inputs that they are too thin to be cut along.
+
+        Of leaves that no rows are near, also those that are no worse than the largest jump there is.
+        """
+        thin = ((self.high - self.low)[leaves] <= _THINNEST * self.extent) & self.bends[self.output[leaves]]
+        rows = np.flatnonzero(thin.any(axis=1) & np.isfinite(self.leaves.remainder[leaves]))
+        if not len(rows):
+            return rows
+        own, thin = leaves[rows], thin[rows]
+        output, middle, remainder = self.output[own], self.leaves.middle[own], self.leaves.remainder[own]
+        ends = (np.where(thin, part[own], middle) for part in (self.low, self.high))
+        jump = self.expander.expand(output, *ends).remainder
+        jump = np.where(np.isfinite(jump), jump, 0.0)
+        np.maximum.at(self.jump, output, jump)
+        most = np.where(self.beside[own], 0.0, self.jump[output])
+        return rows[remainder <= np.maximum(jump / _BETTER, most)]
 
     def _unknown(self, leaves: Numbers) -> Numbers:
         """How many cuts in vain one is that made these leaves (K,): 0 where something is known of M now."""
-        left = ~np.isfinite(self.leaves.remainder[leaves])
-        seen = self.expander.look(self.leaves.middle[leaves]) if left.any() else None
-        if seen is None:
-            return left.astype(np.int64)
-        known = seen.known[np.arange(len(leaves)), self.output[leaves]]
-        return np.where(left, np.where(known, 1, _HOPELESS), 0)
+        left = np.flatnonzero(~np.isfinite(self.leaves.remainder[leaves]))
+        vain, own = np.zeros(len(leaves), np.int64), leaves[left]
+        low, high = self.low[own, None], self.high[own, None]
+        share = np.random.default_rng(len(self.node)).random((len(own), _LOOKS, low.shape[2]))
+        seen = self.expander.look((low + share * (high - low)).reshape(-1, low.shape[2]))
+        known = np.ones(1, dtype=bool)
+        if seen is not None:
+            known = seen.known[np.arange(len(seen.known)), np.repeat(self.output[own], _LOOKS)]
+            known = known.reshape(len(own), _LOOKS).any(axis=1)
+        vain[left] = np.where(known, 1, _HOPELESS)
+        return vain
 
     def _branch(self, chosen: Numbers, along: Numbers, threshold: Array) -> None:
         """Two nodes below that of each leaf chosen."""
