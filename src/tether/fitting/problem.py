@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,11 +109,9 @@ def sound_rows(split: Split) -> Sound:
     Both are looked at together: one of them alone may be too short to tell what is usual.
     """
     parts = split.train, split.validation
-    states, controls, following, episodes = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("states", "controls", "next_states", "episodes")
-    )
-    seen = Transitions.from_arrays(states, controls, following, episodes=episodes, schema=split.train.schema)
+    names = "states", "controls", "next_states", "episodes"
+    joint = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    seen = replace(split.train, places=None, **joint)
     sound = ~find_glitches(seen)
     return sound[: len(split.train)], sound[len(split.train) :]
 
