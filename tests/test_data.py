@@ -344,6 +344,14 @@ def test_a_box_fixes_limits_and_fills_in_columns(cart: Transitions) -> None:
     assert np.ptp(probes.controls) > 0.9 * (high - low)
 
 
+def test_a_box_does_not_reach_to_a_glitch() -> None:
+    path = np.sin(np.arange(401.0) / 40)[:, None]
+    path[200] = 500.0
+    data = Transitions.from_arrays(path[:-1], np.zeros((400, 1)), path[1:], episodes=np.zeros(400))
+    probes = Probes.from_box({"u0": 0.0}, count=300, like=data)
+    assert np.abs(probes.states).max() <= 1
+
+
 def test_a_box_is_drawn_anew_for_each_seed_only(cart: Transitions) -> None:
     draws = [Probes.from_box({"v": 0.0}, count=9, like=cart, seed=seed).inputs for seed in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])

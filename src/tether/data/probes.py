@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tether.data.glitches import find_glitches
 from tether.data.schema import Array, Box, Schema, check_known, check_matrix
 from tether.data.transitions import Transitions
 from tether.foundation.limits import LARGEST_TABLE, MOST_ROWS, check_seed, check_whole
@@ -84,7 +85,7 @@ class Probes:
 
         Args:
             box: range ``(low, high)`` or a fixed value by column name; a column left out spans the
-                range it has in `like`.
+                range it has in `like`, but for glitches.
             count: number of probes.
             like: transitions that name the columns and fill in missing ranges.
             emphasis: regions that receive a share of the probes of their own.
@@ -100,7 +101,7 @@ class Probes:
         if sum(shares) > 1 + 1e-9 or any(not 0 < share <= 1 for share in shares):
             raise ValueError(f"emphasis shares must be in (0, 1] and add up to at most 1; got {shares}.")
         rng = np.random.default_rng(seed)
-        inputs = like.inputs
+        inputs = like.inputs[~find_glitches(like)]  # one would be enough to make the range useless
         outer = _box_limits(box, like.schema, inputs.min(axis=0), inputs.max(axis=0))
         boxes = [*(_box_limits(region.box, like.schema, *outer) for region in emphasis), outer]
         # The running total is rounded, not each share, so that the parts always add up to `count`.
