@@ -81,6 +81,16 @@ def test_equal_memories():
     assert_exact(np.random.default_rng(4).normal(size=(50, 3)), np.full((70, 3), 0.1))
 
 
+@pytest.mark.parametrize(("inputs", "memories", "shared"), [(400_000, 5, True), (1_000, 10_000, False)])
+def test_many_inputs_are_shared_among_threads_however_few_memories_there_are(
+    inputs, memories, shared, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr("tether.geometry.nearest.in_threads", lambda run, count: asked.append(count))
+    NearestIndex(np.zeros((memories, 4))).query(np.zeros((inputs, 4)))
+    assert bool(asked) == shared
+
+
 def test_large_queries_on_threads():
     random = np.random.default_rng(5)
     inputs, memories = random.normal(size=(50_001, 6)), random.normal(size=(700, 6))

@@ -32,7 +32,8 @@ GROUP = 8 * BLOCK  # memories that share one stored minimum
 _POINTS = 4  # inputs scored together
 _FAR = 1e15  # inputs farther than this many radii of the memories skip the float32 filter
 _SAFE_RADIUS = 1e140  # memories larger than this, or smaller than its inverse, skip it too
-_SMALL_WORK = 2e8  # multiply-adds, a few milliseconds, below which starting threads costs more than it saves
+_SMALL_WORK = 2e8  # multiply-adds, ten milliseconds, below which starting threads costs more than it saves
+_EACH = 1000  # multiply-adds that an input takes as long as, however few memories there are
 _TORCH_CHUNK = 1 << 20  # distances held at once by `nearest_torch`
 
 
@@ -364,7 +365,7 @@ def query_packed(
     def run(rows: slice) -> None:
         _query(inputs[rows], memories, center, extent, blocks, offsets, cell[rows], squared[rows])
 
-    if count * memories.size < _SMALL_WORK:
+    if count * (memories.size + _EACH) < _SMALL_WORK:
         _query(inputs, memories, center, extent, blocks, offsets, cell, squared)
     else:
         in_threads(run, count)
