@@ -262,11 +262,12 @@ MEASURED = (
 def _made_up(name, options):
     """Runs of every row of a study at paper scale, on the seeds it is run with."""
     deltas = {output: {"max": 1.0} for output in ("x", "y", "heading", "ahead", "left", "turn")}
-    runs = []
+    runs, often = [], find_study(name).with_options(options).config("paper").training.evaluate_every
     for task in tasks_of(Plan(name, "paper", (3, 4, 5), options), Path("nowhere"))[1]:
         row = None if task.entry == -1 else task.row
         steps = 0 if row is None else row.steps
-        history = [{"step": step, "constraint_loss_omega_mean": 1.0} for step in range(100, steps + 1, 100)]
+        evaluated = range(often, steps + 1, often)
+        history = [{"step": step, "constraint_loss_omega_mean": 1.0} for step in evaluated]
         told = {"method": task.method_name, "memories": None} if row is None else {
             "method": row.method.name, "memories": row.memories
         }  # fmt: skip
