@@ -226,7 +226,13 @@ class _Boxes:
             in_steps = self._in_steps(point, model, turns, over, reach, first & (reach > 0))
             in_steps = np.where(np.isfinite(by_range), add_up(in_steps, found.error[0, whole]), np.nan)
             needed = np.fmin(needed, in_steps)
-        return add_up(needed, rounding), self._least(low[:, 0], high[:, 0], model)
+        needed = add_up(needed, rounding)
+        # Where slopes are not known its range says little of a box, and may say more of its halves.
+        stated = self.claim.bounds("remainder")[self.leaf]
+        unknown = np.isnan(by_slope) & ~(needed <= stated)
+        if self.claim.schema.output_angles[self.output]:  # nothing is farther than half a turn
+            unknown &= stated < HALF_TURN
+        return np.where(unknown, np.nan, needed), self._least(low[:, 0], high[:, 0], model)
 
     def _lost_or_still(
         self, slopes: dict[int, Interval], reach: Array
