@@ -167,9 +167,19 @@ def memories_figure(runs: Sequence[dict[str, Any]], units: Mapping[str, str]) ->
         # A family may be missing from some panels; one panel has room for two columns.
         entries = [axis.get_legend_handles_labels() for axis in axes]
         labels = {label: line for lines, own in entries for line, label in zip(lines, own, strict=True)}
-        room: dict[str, Any] = {"ncols": 2 * min(len(panels), 2), "columnspacing": 1.5, "fontsize": 8}
-        figure.legend(labels.values(), labels, loc="outside lower center", **room)
+        legend_below(figure, labels, 2 * min(len(panels), 2), columnspacing=1.5, fontsize=8)
     return figure
+
+
+def legend_below(figure: Figure, labels: Mapping[str, Any], most: int, **style: Any) -> None:
+    """In as many columns as the figure has room for, `most` at most."""
+    for columns in range(min(most, len(labels)), 0, -1):
+        legend = figure.legend(
+            labels.values(), labels.keys(), loc="outside lower center", ncols=columns, **style
+        )
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _by_count(runs: Sequence[dict[str, Any]]) -> dict[str, dict[int, list[dict[str, Any]]]]:

@@ -19,6 +19,7 @@ from tether.claims.rollout import rollout
 from tether.data import Array, Schema
 from tether.report.figures import line_styles, styled
 from tether_studies.drift import draw_drift, draw_paths
+from tether_studies.figures import legend_below
 from tether_studies.vehicle.simulator import STEP_SECONDS
 from tether_studies.vehicle.town import HALF_WIDTH, TERRAINS, Town
 
@@ -179,7 +180,8 @@ def drift_distribution_figure(
             xlabel=f"drift after {steps} steps with zero input [m]", ylabel="share of poses",
             title=f"{count:,} parked cars, anywhere in town, facing anywhere",
         )  # fmt: skip
-        figure.legend(loc="outside lower center", ncols=min(3, len(distances)))
+        lines, labels = axis.get_legend_handles_labels()
+        legend_below(figure, dict(zip(labels, lines, strict=True)), 3)
     return figure
 
 
